@@ -1,0 +1,97 @@
+"""The command line. Each module of this folder is one command: a dataclass ``Command`` with a ``run`` method.
+
+Command modules must import quickly: JAX, simulators and matplotlib are imported inside ``run``.
+"""
+
+import contextlib
+import importlib
+import io
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import tdinfonce
+from tdinfonce.errors import UserError, nearest
+
+__all__ = ["command_names", "main"]
+
+USAGE = """usage: tdinfonce COMMAND [options]
+
+Temporal-difference InfoNCE: learn where an agent will go, and how to make it get there, from transitions alone.
+
+commands:
+{commands}
+
+options:
+  --help, -h     this text; `tdinfonce COMMAND --help` explains a command
+  --version      the version of this package
+"""
+
+
+def command_names() -> dict[str, str]:
+    """Map each command's name to its module."""
+    modules = (m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+    return {name.replace("_", "-"): name for name in sorted(modules)}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; return 0, or 2 after one line about bad input, or 130 after Ctrl-C."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(words)
+    except UserError as error:
+        print(f"tdinfonce: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("tdinfonce: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader (head, less) went away: not our error, and Python must not complain about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def _run(words: list[str]) -> int:
+    known = command_names()
+    if not words or words[0] in ("--help", "-h", "help"):
+        lines = []
+        for name, module in known.items():
+            command = _load(module)
+            lines.append(f"  {name:<14} {(command.__doc__ or '').strip().splitlines()[0]}")
+        print(USAGE.format(commands="\n".join(lines)), end="")
+        return 0
+    if words[0] in ("--version", "-V"):
+        print(f"tdinfonce {tdinfonce.__version__}")
+        return 0
+    if words[0] not in known:
+        raise nearest("option" if words[0].startswith("-") else "command", words[0], known)
+    command = _parse(words[0], _load(known[words[0]]), words[1:])
+    return int(command.run() or 0)
+
+
+def _load(module: str) -> Any:
+    return importlib.import_module(f"{__name__}.{module}").Command
+
+
+def _parse(name: str, command: Any, words: list[str]) -> Any:
+    """Let tyro parse, and turn its boxed message about bad options into one line."""
+    import tyro
+
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(command, prog=f"tdinfonce {name}", args=words, config=(tyro.conf.FlagCreatePairsOff,))
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise UserError(one_line(complaint.getvalue(), name)) from None
+
+
+def one_line(box: str, name: str) -> str:
+    """Flatten a boxed, wrapped message: its title, its first paragraphs, no frame."""
+    rows = [line.strip("│╭╮╰╯ ") for line in box.splitlines()]
+    words = [row.strip("─ ") for row in rows]
+    text = " ".join(word for word in words if word and not word.startswith("For full helptext"))
+    return f"{text} (see: tdinfonce {name} --help)"

@@ -1,0 +1,75 @@
+"""Progress of long work: a bar with speed and time left on a terminal, plain lines anywhere else."""
+
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """Counts steps towards a total. Use as a context manager and call `advance`; threads may share it."""
+
+    def __init__(self, title: str, total: int, *, unit: str = "steps", every: float = 10.0) -> None:
+        """Prepare a display; ``every`` is the number of seconds between plain lines."""
+        self.title, self.total, self.unit, self.every = title, max(int(total), 1), unit, every
+        self.done = 0
+        self.note = ""
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        """Start the clock and, on a terminal, the bar."""
+        self._start = self._printed = time.monotonic()
+        self._bar = None
+        if sys.stderr.isatty():
+            from rich import progress
+            from rich.console import Console
+
+            self._bar = progress.Progress(
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(),
+                progress.TaskProgressColumn(),
+                progress.TextColumn("{task.fields[rate]}"),
+                progress.TextColumn("left"),
+                progress.TimeRemainingColumn(elapsed_when_finished=True),
+                progress.TextColumn("{task.fields[note]}"),
+                console=Console(stderr=True),
+            )
+            self._task = self._bar.add_task(self.title, total=self.total, rate="", note="")
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop the bar, or print the last line."""
+        if self._bar is not None:
+            self._bar.stop()
+        elif kind is None:
+            self._line()
+
+    def advance(self, steps: int, note: str | None = None) -> None:
+        """Count ``steps`` more; ``note`` replaces the text behind the bar."""
+        with self._lock:
+            self.done += steps
+            self.note = self.note if note is None else note
+            now = time.monotonic()
+            if self._bar is not None:
+                self._bar.update(self._task, completed=self.done, rate=self._rate(now), note=self.note)
+            elif now - self._printed >= self.every:
+                self._printed = now
+                self._line()
+
+    def _rate(self, now: float) -> str:
+        rate = self.done / max(now - self._start, 1e-9)
+        return f"{rate:,.0f} {self.unit}/s" if rate >= 10 else f"{rate:.2g} {self.unit}/s"
+
+    def _line(self) -> None:
+        now = time.monotonic()
+        elapsed = now - self._start
+        left = elapsed * (self.total - self.done) / max(self.done, 1)
+        text = f"{self.title}: {self.done:,}/{self.total:,} {self.unit}, {self._rate(now)}, {elapsed:.0f} s"
+        text += f", about {left:.0f} s left" if self.done < self.total else ", done"
+        print(text + (f" · {self.note}" if self.note else ""), file=sys.stderr, flush=True)

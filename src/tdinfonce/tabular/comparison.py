@@ -9,13 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from tdinfonce.tabular.estimators import CLearning, McInfonce, Successor, TdInfonce, certainty_equivalence
 from tdinfonce.tabular.estimators.c_learning import CLearningVariant
 from tdinfonce.tabular.fit import Estimator, Fit, fit
-from tdinfonce.tabular.gridworld import gridworld
+from tdinfonce.tabular.gridworld import ACTIONS, gridworld
 from tdinfonce.tabular.mdp import Table, exact_occupancy, rollouts, uniform_policy
-from tdinfonce.tabular.statistics import Statistics, stack_draws, summarise
+from tdinfonce.tabular.statistics import Draws, Statistics, stack_draws, summarise
 
 __all__ = ["METHODS", "Comparison", "compare", "lane_steps"]
 
@@ -86,13 +87,15 @@ def compare(
     """Tune and evaluate every method at every discount and size; hand each result to ``log``.
 
     Rows say ``phase``: ``tune`` (final errors of the grid), ``choice`` (the step size taken for each regime) and
-    ``evaluate``. The regimes are ``constant`` (last iterate, as in the paper) and ``averaged`` (average of iterates);
+    ``evaluate``; ``picture`` rows hold one row of the estimate itself. The regimes are ``constant`` (last iterate, as in the paper) and ``averaged`` (average of iterates);
     ``floor`` marks closed-form answers from the same data.
     """
     mdp = gridworld(slip=config.slip)
     policy = uniform_policy(mdp)
     exact = {discount: exact_occupancy(mdp, policy, discount) for discount, _ in config.sizes}
     data = _collect(config, seeds)
+    for discount, table in exact.items():
+        log(_picture(table) | {"method": "exact", "discount": discount})
     for (discount, size, seed), statistics in data.items():
         if seed < TUNING_SEED:
             for row in _floors(statistics, discount, exact[discount]):
@@ -159,11 +162,16 @@ def _compare_one(
 ) -> list[Row]:
     base = {"method": method, "discount": discount}
 
+    estimator = METHODS[method](discount, batch_size=config.batch_size)
+
+    def draws(lanes: list[tuple[int, int, float]]) -> Draws:
+        return stack_draws([data[discount, size, seed] for size, seed, _ in lanes])
+
     def train(lanes: list[tuple[int, int, float]], points: int) -> Fit:
         keys = [jax.random.fold_in(jax.random.key(seed), size) for size, seed, _ in lanes]
         return fit(
-            METHODS[method](discount, batch_size=config.batch_size),
-            stack_draws([data[discount, size, seed] for size, seed, _ in lanes]),
+            estimator,
+            draws(lanes),
             jnp.stack(keys),
             jnp.asarray([rate for _, _, rate in lanes]),
             steps=config.steps,
@@ -197,7 +205,16 @@ def _compare_one(
                     row | {"step": int(step), "error": float(error)}
                     for step, error in zip(result.steps, errors[:, lane], strict=True)
                 ]
-    return rows
+    shown = plan.index((max(sizes), 0, chosen[max(sizes), "constant"]))
+    estimate = estimator.occupancy(result.table[shown], jax.tree.map(lambda x: x[0], draws([plan[shown]])))
+    return [*rows, base | _picture(estimate)]
+
+
+def _picture(occupancy: Array | Table) -> Row:
+    """Where the walk goes from the corner after its first step, for a figure."""
+    state, action = 0, ACTIONS.index("right")
+    row = [float(p) for p in occupancy[state, action]]
+    return {"phase": "picture", "state": state, "action": action, "occupancy": row}
 
 
 def _tuned(config: Comparison, sizes: Sequence[int]) -> list[int]:

@@ -86,9 +86,9 @@ def compare(
 ) -> None:
     """Tune and evaluate every method at every discount and size; hand each result to ``log``.
 
-    Rows say ``phase``: ``tune`` (final errors of the grid), ``choice`` (the step size taken for each regime) and
-    ``evaluate``; ``picture`` rows hold one row of the estimate itself. The regimes are ``constant`` (last iterate, as in the paper) and ``averaged`` (average of iterates);
-    ``floor`` marks closed-form answers from the same data.
+    Rows say ``phase``: ``tune`` (final errors of the grid), ``choice`` (the step size taken for each regime),
+    ``evaluate``, and ``picture`` (one row of the estimate itself). The regimes are ``constant`` (last iterate, as in
+    the paper) and ``averaged`` (average of iterates); ``floor`` marks closed-form answers from the same data.
     """
     mdp = gridworld(slip=config.slip)
     policy = uniform_policy(mdp)

@@ -32,7 +32,7 @@ class Estimator(Protocol):
     def sample(self, draws: Draws, key: Array) -> Any:
         """A minibatch."""
 
-    def loss(self, table: Array, target: Array, batch: Any) -> Array:
+    def loss(self, table: Array, target: Array, batch: Any, draws: Draws) -> Array:
         """A scalar."""
 
     def occupancy(self, table: Array, draws: Draws) -> Array:
@@ -121,7 +121,7 @@ def _advance(
         def step(now: _Lane, _: None) -> tuple[_Lane, None]:
             count = now.step + 1
             batch = estimator.sample(data, jax.random.fold_in(now.key, count))
-            gradient = jax.grad(estimator.loss)(now.table, now.target, batch)
+            gradient = jax.grad(estimator.loss)(now.table, now.target, batch, data)
             direction, optimiser = adam.update(gradient, now.optimiser)
             table = now.table - rate * direction
             target = now.target + target_rate * (table - now.target)

@@ -123,6 +123,8 @@ class Draws(NamedTuple):
     """``[S]``."""
     future_marginal: Array
     """``[S]``."""
+    seen: Array
+    """``[S, A]``, which actions the data hold."""
 
 
 def stack_draws(statistics: list[Statistics]) -> Draws:
@@ -143,13 +145,14 @@ def stack_draws(statistics: list[Statistics]) -> Draws:
             state_cdf=_cdf(s.marginal),
             marginal=s.marginal,
             future_marginal=s.future_marginal,
+            seen=s.seen,
         )
 
     lanes = [lane(s, k) for s, k in zip(statistics, kept, strict=True)]
 
     def stack(*columns: NDArray[np.float64]) -> Array:
         array = np.stack(columns)
-        return jnp.asarray(array, jnp.int32 if array.dtype.kind == "i" else jnp.float32)
+        return jnp.asarray(array, {"i": jnp.int32, "b": jnp.bool_}.get(array.dtype.kind, jnp.float32))
 
     return Draws(*(stack(*column) for column in zip(*lanes, strict=True)))
 

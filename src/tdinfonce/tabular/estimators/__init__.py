@@ -1,7 +1,7 @@
 """One file for each way of estimating where a policy goes. The folder is the registry.
 
 An estimator is a frozen dataclass with four pure functions, so that one loop (`fit`) trains them all alike:
-``initial() -> table``, ``sample(draws, key) -> batch``, ``loss(table, target, batch) -> scalar``,
+``initial() -> table``, ``sample(draws, key) -> batch``, ``loss(table, target, batch, draws) -> scalar``,
 ``occupancy(table, draws) -> [S, A, S]``.
 """
 

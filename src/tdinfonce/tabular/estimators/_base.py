@@ -33,7 +33,7 @@ class TableEstimator:
         """Draw a minibatch."""
         raise NotImplementedError
 
-    def loss(self, table: Array, target: Array, batch: Any) -> Array:
+    def loss(self, table: Array, target: Array, batch: Any, draws: Draws) -> Array:
         """The mean loss of a minibatch."""
         raise NotImplementedError
 

@@ -27,7 +27,7 @@ class CLearning(TableEstimator):
         """Draw transitions and random states."""
         return sample_sarsa(draws, key, self.batch_size)
 
-    def loss(self, table: Array, target: Array, batch: SarsaBatch) -> Array:
+    def loss(self, table: Array, target: Array, batch: SarsaBatch, draws: Draws) -> Array:
         """The mean over pairs."""
         next_state = batch.next_pair // self.n_actions
         rows = c_learning(
@@ -60,7 +60,7 @@ class CLearningVariant(CLearning):
     all_pairs: bool = False
     """(c) every random state of the batch serves every transition (N² pairs) instead of its own (N pairs)."""
 
-    def loss(self, table: Array, target: Array, batch: SarsaBatch) -> Array:
+    def loss(self, table: Array, target: Array, batch: SarsaBatch, draws: Draws) -> Array:
         """The mean loss with the chosen switches."""
         next_state = batch.next_pair // self.n_actions
         logits = table[batch.pair]

@@ -32,7 +32,7 @@ class McInfonce(TableEstimator):
         index = draw(draws.future_cdf, jax.random.uniform(key, (self.batch_size,)))
         return FutureBatch(index // self.n_states, index % self.n_states)
 
-    def loss(self, table: Array, target: Array, batch: FutureBatch) -> Array:
+    def loss(self, table: Array, target: Array, batch: FutureBatch, draws: Draws) -> Array:
         """The mean of Eq. mc-infonce; ``target`` is not used."""
         rows = infonce(table[batch.pair], positive=batch.future, counts=counts(batch.future, self.n_states))
         return jnp.mean(rows)

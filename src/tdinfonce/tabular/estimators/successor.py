@@ -28,7 +28,7 @@ class Successor(TableEstimator):
         """Draw transitions; the random states are not used."""
         return sample_sarsa(draws, key, self.batch_size)
 
-    def loss(self, table: Array, target: Array, batch: SarsaBatch) -> Array:
+    def loss(self, table: Array, target: Array, batch: SarsaBatch, draws: Draws) -> Array:
         """Half the squared distance to the target of Eq. sr, summed over states, averaged over the batch."""
         next_state = batch.next_pair // self.n_actions
         real = jax.nn.one_hot(next_state, self.n_states)

@@ -40,7 +40,7 @@ class TdInfonce(TableEstimator):
         """Draw transitions and random states."""
         return sample_sarsa(draws, key, self.batch_size)
 
-    def loss(self, table: Array, target: Array, batch: SarsaBatch) -> Array:
+    def loss(self, table: Array, target: Array, batch: SarsaBatch, draws: Draws) -> Array:
         """The mean of Eq. td-infonce, SARSA-style: the next action is the data's."""
         next_state = batch.next_pair // self.n_actions
         logits = table[batch.pair]

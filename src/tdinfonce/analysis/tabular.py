@@ -1,6 +1,6 @@
 """Figures and tables of the tabular experiments, drawn from the rows of a run's metrics."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,44 +56,47 @@ def select(rows: Iterable[Row], **where: Any) -> list[Row]:
 
 
 def plot_against_steps(results: Results, folder: Path, order: Sequence[str], title: str) -> None:
-    """Error against gradient steps: a column for each discount, a row for each regime."""
+    """Error against gradient steps: a row for each discount, a column for each regime."""
     discounts = results.values("discount")
-    figure, axes = new_figure(2, len(discounts))
-    for column, discount in enumerate(discounts):
-        for row, regime in enumerate(REGIME_TITLES):
-            axis = axes[row, column]
-            for method in results.methods(order):
-                where = {"method": method, "discount": discount, "regime": regime}
-                steps = results.values("step", **where)
-                style = series_style(method) | {"marker": None}
-                _band(axis, np.array(steps), *results.curve("step", steps, **where), style)
-            for floor, dash in zip(FLOORS, ("--", ":"), strict=True):
-                level = results.by_seed(method=floor, discount=discount).mean()
-                axis.axhline(level, linestyle=dash, color=series_style(floor)["color"], label=label(floor))
-            axis.set(yscale="log", title=f"discount {discount:g}, {REGIME_TITLES[regime]}")
-            axis.set(xlabel="gradient steps", ylabel="mean absolute error" if column == 0 else "")
+    figure, axes = new_figure(len(discounts), 2, width=5.4)
+    for axis, discount, regime in _panels(axes, discounts):
+        for method in results.methods(order):
+            where = {"method": method, "discount": discount, "regime": regime}
+            steps = results.values("step", **where)
+            style = series_style(method) | {"marker": None}
+            _band(axis, np.array(steps), *results.curve("step", steps, **where), style)
+        for floor, dash in zip(FLOORS, ("--", ":"), strict=True):
+            level = results.by_seed(method=floor, discount=discount).mean()
+            axis.axhline(level, linestyle=dash, color=series_style(floor)["color"], label=label(floor))
+        axis.set(yscale="log", xlabel="gradient steps")
     _finish(figure, axes, title)
     save(figure, folder)
 
 
 def plot_against_size(results: Results, folder: Path, order: Sequence[str], title: str) -> None:
-    """Error against the number of transitions: a column for each discount, a row for each regime."""
+    """Error against the number of transitions: a row for each discount, a column for each regime."""
     discounts = results.values("discount")
-    figure, axes = new_figure(2, len(discounts))
-    for column, discount in enumerate(discounts):
+    figure, axes = new_figure(len(discounts), 2, width=5.4)
+    for axis, discount, regime in _panels(axes, discounts):
         sizes = results.values("size", discount=discount)
-        for row, regime in enumerate(REGIME_TITLES):
-            axis = axes[row, column]
-            for method in results.methods(order):
-                where = {"method": method, "discount": discount, "regime": regime}
-                _band(axis, np.array(sizes), *results.curve("size", sizes, **where), series_style(method))
-            for floor, dash in zip(FLOORS, ("--", ":"), strict=True):
-                mean, _ = results.curve("size", sizes, method=floor, discount=discount)
-                axis.plot(sizes, mean, linestyle=dash, color=series_style(floor)["color"], label=label(floor))
-            axis.set(xscale="log", yscale="log", title=f"discount {discount:g}, {REGIME_TITLES[regime]}")
-            axis.set(xlabel="transitions in the data", ylabel="mean absolute error" if column == 0 else "")
+        for method in results.methods(order):
+            where = {"method": method, "discount": discount, "regime": regime}
+            _band(axis, np.array(sizes), *results.curve("size", sizes, **where), series_style(method))
+        for floor, dash in zip(FLOORS, ("--", ":"), strict=True):
+            mean, _ = results.curve("size", sizes, method=floor, discount=discount)
+            axis.plot(sizes, mean, linestyle=dash, color=series_style(floor)["color"], label=label(floor))
+        axis.set(xscale="log", yscale="log", xlabel="transitions in the data")
     _finish(figure, axes, title)
     save(figure, folder)
+
+
+def _panels(axes: Any, discounts: Sequence[float]) -> Iterator[tuple[Any, float, str]]:
+    for row, discount in enumerate(discounts):
+        for column, regime in enumerate(REGIME_TITLES):
+            axis = axes[row, column]
+            axis.set_title(f"discount {discount:g}, {REGIME_TITLES[regime]}")
+            axis.set_ylabel("mean absolute error" if column == 0 else "")
+            yield axis, discount, regime
 
 
 def _band(axis: Any, x: NDArray[Any], mean: NDArray[Any], deviation: NDArray[Any], style: dict[str, Any]) -> None:

@@ -97,6 +97,7 @@ def fit(
     for _ in range(points):
         lanes = _advance(estimator, steps // points, target_rate, lanes, draws, rate)
         if answer is None:
+            jax.block_until_ready(lanes.table)
             errors.append(np.full((2, len(keys)), np.nan))
         else:
             errors.append(np.asarray(_measure(estimator, lanes, draws, answer), dtype=float))

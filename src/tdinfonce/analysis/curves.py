@@ -1,23 +1,23 @@
 """Numbers read off curves."""
 
-from collections.abc import Sequence
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 __all__ = ["size_to_reach"]
 
 
-def size_to_reach(sizes: Sequence[float], errors: Sequence[float], level: float) -> float:
+def size_to_reach(sizes: ArrayLike, errors: ArrayLike, level: float) -> float:
     """The size at which an error curve comes down to ``level``, interpolated in logarithms.
 
     Returns:
         The size; 0 if the curve starts at or below the level (the true size is smaller than measured);
         infinity if it never comes down to it.
     """
-    if len(sizes) != len(errors) or len(sizes) == 0 or min(errors) <= 0 or level <= 0:
+    size, error = np.asarray(sizes, float), np.asarray(errors, float)
+    if size.shape != error.shape or size.size == 0 or min(size.min(), error.min(), level) <= 0:
         raise ValueError("sizes and errors must be as many, at least one, and positive like the level")
-    order = np.argsort(sizes)
-    x, y = np.log(np.asarray(sizes, float)[order]), np.log(np.asarray(errors, float)[order])
+    order = np.argsort(size)
+    x, y = np.log(size[order]), np.log(error[order])
     goal = np.log(level)
     if y[0] <= goal:
         return 0.0

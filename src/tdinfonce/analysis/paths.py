@@ -1,6 +1,6 @@
 """Pictures of journeys through the gridworld, and the tables that go with them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +145,7 @@ def plot_stitching(journeys: Journeys, folder: Path, paths: Sequence[tuple[Seque
 
 
 def plot_shortcuts(
-    journeys: Journeys, folder: Path, paths: dict[str, list[tuple[Sequence[int], float]]], title: str
+    journeys: Journeys, folder: Path, paths: Mapping[str, Sequence[tuple[Sequence[int], float]]], title: str
 ) -> None:
     """A column for each data set: the data, then the journey of each method."""
     tasks = journeys.tasks()

@@ -32,7 +32,7 @@ LABELS = {
     "monte-carlo-frequencies": "floor: Monte Carlo frequencies",
     "known-model": "SR with the known model",
     "ablation-none": "C-learning",
-    "ablation-abc": "a+b+c = TD InfoNCE",
+    "ablation-abc": "TD InfoNCE (a+b+c)",
 }
 
 

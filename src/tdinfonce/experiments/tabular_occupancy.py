@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from tdinfonce.analysis import tabular as draw
 from tdinfonce.analysis.style import label
 from tdinfonce.experiments import Experiment
@@ -51,7 +53,7 @@ def report(folder: Path) -> None:
     draw.write_table(folder, TITLE, parts)
 
 
-def _entry(errors, floor) -> str:
+def _entry(errors: np.ndarray, floor: np.ndarray) -> str:
     return f"{draw.mean_and_deviation(errors)} ({(errors / floor).mean():.2f}×)"
 
 

@@ -89,8 +89,9 @@ def _log_occupancy(logits: Array, marginal: Array) -> Array:
 
 
 def greedy(scores: Array, seen: Array) -> Array:
-    """``[S, S]``: the best action of the data at each state for each goal."""
-    return jnp.argmax(jnp.where(seen[:, :, None], scores, -jnp.inf), axis=1)
+    """``[S, S]``: the best action of the data at each state for each goal; any of them for a goal never visited."""
+    lowest = jnp.finfo(scores.dtype).min
+    return jnp.argmax(jnp.where(seen[:, :, None], jnp.maximum(scores, lowest), -jnp.inf), axis=1)
 
 
 def follow(mdp: Mdp, policy: NDArray[np.integer], start: int, goal: int, limit: int) -> list[int]:

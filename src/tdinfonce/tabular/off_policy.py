@@ -21,7 +21,10 @@ from tdinfonce.tabular.statistics import Statistics, stack_draws, summarise
 
 __all__ = ["OffPolicy", "Task", "compare_policies", "policy_lane_steps", "shortcut_tasks", "stitching_tasks"]
 
-METHODS = {"td-infonce": GoalTdInfonce, "contrastive-rl": GoalMcInfonce}
+METHODS: dict[str, type[GoalTdInfonce] | type[GoalMcInfonce]] = {
+    "td-infonce": GoalTdInfonce,
+    "contrastive-rl": GoalMcInfonce,
+}
 TUNING_SEED = 1000
 
 

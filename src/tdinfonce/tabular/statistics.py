@@ -7,7 +7,7 @@ thousand, and the draws are the same in law. For Monte Carlo methods the table h
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -132,11 +132,11 @@ def stack_draws(statistics: list[Statistics]) -> Draws:
     kept = [np.nonzero(s.sarsa.ravel())[0] for s in statistics]
     width = max(1, *(len(k) for k in kept))
 
-    def lane(s: Statistics, index: NDArray[np.int64]) -> Draws:
+    def lane(s: Statistics, index: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         n_pairs = len(s.sarsa)
         padded = np.pad(index, (0, width - len(index)))
         weight = np.pad(s.sarsa.ravel()[index], (0, width - len(index)))
-        return Draws(
+        return dict(
             sarsa_cdf=_cdf(weight),
             sarsa_pair=padded // n_pairs,
             sarsa_next=padded % n_pairs,
@@ -150,11 +150,11 @@ def stack_draws(statistics: list[Statistics]) -> Draws:
 
     lanes = [lane(s, k) for s, k in zip(statistics, kept, strict=True)]
 
-    def stack(*columns: NDArray[np.float64]) -> Array:
-        array = np.stack(columns)
+    def stack(name: str) -> Array:
+        array = np.stack([arrays[name] for arrays in lanes])
         return jnp.asarray(array, {"i": jnp.int32, "b": jnp.bool_}.get(array.dtype.kind, jnp.float32))
 
-    return Draws(*(stack(*column) for column in zip(*lanes, strict=True)))
+    return Draws(*(stack(name) for name in Draws._fields))
 
 
 def _cdf(weight: Table) -> Table:

@@ -1,7 +1,6 @@
 """Compare estimators on the gridworld: the same data, the same grid of step sizes, tuned on seeds of their own."""
 
 import concurrent.futures
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tdinfonce.machine import visible_cores
 from tdinfonce.tabular.estimators import CLearning, McInfonce, Successor, TdInfonce, certainty_equivalence
 from tdinfonce.tabular.estimators.c_learning import CLearningVariant
 from tdinfonce.tabular.fit import Estimator, Fit, fit
@@ -65,7 +65,7 @@ class Comparison:
     """Share of the new table in the target at each step."""
     slip: float = 0.0
     """Chance that the world replaces an action by a random one."""
-    threads: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    threads: int = field(default_factory=visible_cores)
     """Methods trained at the same time."""
 
 

@@ -136,17 +136,17 @@ def stack_draws(statistics: list[Statistics]) -> Draws:
         n_pairs = len(s.sarsa)
         padded = np.pad(index, (0, width - len(index)))
         weight = np.pad(s.sarsa.ravel()[index], (0, width - len(index)))
-        return dict(
-            sarsa_cdf=_cdf(weight),
-            sarsa_pair=padded // n_pairs,
-            sarsa_next=padded % n_pairs,
-            move_cdf=_cdf(s.moves.ravel()),
-            future_cdf=_cdf(s.futures.ravel()),
-            state_cdf=_cdf(s.marginal),
-            marginal=s.marginal,
-            future_marginal=s.future_marginal,
-            seen=s.seen,
-        )
+        return {
+            "sarsa_cdf": _cdf(weight),
+            "sarsa_pair": padded // n_pairs,
+            "sarsa_next": padded % n_pairs,
+            "move_cdf": _cdf(s.moves.ravel()),
+            "future_cdf": _cdf(s.futures.ravel()),
+            "state_cdf": _cdf(s.marginal),
+            "marginal": s.marginal,
+            "future_marginal": s.future_marginal,
+            "seen": s.seen,
+        }
 
     lanes = [lane(s, k) for s, k in zip(statistics, kept, strict=True)]
 

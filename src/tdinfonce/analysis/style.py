@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "LABELS", "label", "new_figure", "save", "series_style"]
+__all__ = ["COLOURS", "LABELS", "label", "new_figure", "panels", "plt", "save", "series_style"]
 
 COLOURS = {
     "td-infonce": "#c0392b",
@@ -59,14 +59,18 @@ def series_style(method: str) -> dict[str, Any]:
 
 
 def new_figure(rows: int, columns: int, *, width: float = 4.2, height: float = 3.2) -> tuple[Figure, Any]:
-    """A grid of panels, always as a two-dimensional array."""
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(width * columns, height * rows), squeeze=False, layout="constrained"
-    )
+    """A figure with a grid of panels, always as a two-dimensional array."""
+    figure = plt.figure(figsize=(width * columns, height * rows), layout="constrained")
+    return figure, panels(figure, rows, columns)
+
+
+def panels(figure: Any, rows: int, columns: int) -> Any:
+    """A grid of panels in our look."""
+    axes = figure.subplots(rows, columns, squeeze=False)
     for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(True, which="major", alpha=0.25)
-    return figure, axes
+    return axes
 
 
 def save(figure: Figure, folder: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdinfonce.analysis.curves import size_to_reach
-from tdinfonce.analysis.style import label, new_figure, save, series_style
+from tdinfonce.analysis.style import label, new_figure, panels, plt, save, series_style
 from tdinfonce.training.run_folder import read_metrics
 
 __all__ = ["Results", "markdown_table", "plot_against_size", "plot_against_steps", "write_table"]
@@ -56,9 +56,12 @@ def select(rows: Iterable[Row], **where: Any) -> list[Row]:
 
 
 def plot_against_steps(results: Results, folder: Path, order: Sequence[str], title: str) -> None:
-    """Error against gradient steps: a row for each discount, a column for each regime."""
+    """What was estimated, then its error against gradient steps: a row for each discount, a column for each regime."""
     discounts = results.values("discount")
-    figure, axes = new_figure(len(discounts), 2, width=5.4)
+    figure = plt.figure(figsize=(10.8, 2.9 + 3.2 * len(discounts) + 0.6), layout="constrained")
+    top, bottom = figure.subfigures(2, 1, squeeze=False, height_ratios=[2.7, 3.2 * len(discounts) + 0.6])[:, 0]
+    _maps(top, results, [m for m in results.methods(order) if not m.endswith("-normalised")], title)
+    axes = panels(bottom, len(discounts), 2)
     for axis, discount, regime in _panels(axes, discounts):
         for method in results.methods(order):
             where = {"method": method, "discount": discount, "regime": regime}
@@ -69,8 +72,29 @@ def plot_against_steps(results: Results, folder: Path, order: Sequence[str], tit
             level = results.by_seed(method=floor, discount=discount).mean()
             axis.axhline(level, linestyle=dash, color=series_style(floor)["color"], label=label(floor))
         axis.set(yscale="log", xlabel="gradient steps")
-    _finish(figure, axes, title)
+    _legend(bottom, axes)
     save(figure, folder)
+
+
+def _maps(figure: Any, results: Results, methods: Sequence[str], title: str) -> None:
+    """One row of the occupancy as a map of the grid: the exact one, then each method's (first seed)."""
+    rows = [row for row in results.rows if row["phase"] == "picture"]
+    discount = 0.95 if any(row["discount"] == 0.95 for row in rows) else rows[0]["discount"]
+    found = {row["method"]: np.array(row["occupancy"]) for row in select(rows, discount=discount)}
+    size = round(len(found["exact"]) ** 0.5)
+    axes = figure.subplots(1, 1 + len(methods))
+    for axis, method in zip(axes, ("exact", *methods), strict=True):
+        image = axis.imshow(found[method].reshape(size, size), cmap="magma_r", vmin=0, vmax=found["exact"].max())
+        error = np.abs(found[method] - found["exact"]).mean()
+        short = label(method).partition(" (")[0]
+        axis.set_title("exact" if method == "exact" else f"{short}\noff by {error:.5f}", fontsize=9)
+        axis.set(xticks=[], yticks=[])
+    figure.colorbar(image, ax=axes, shrink=0.75, label="chance")
+    figure.suptitle(
+        f"{title}\nFrom the top left corner, after a step to the right, discount {discount:g}: where will a random "
+        "walk be?",
+        fontsize=11,
+    )
 
 
 def plot_against_size(results: Results, folder: Path, order: Sequence[str], title: str) -> None:
@@ -86,7 +110,8 @@ def plot_against_size(results: Results, folder: Path, order: Sequence[str], titl
             mean, _ = results.curve("size", sizes, method=floor, discount=discount)
             axis.plot(sizes, mean, linestyle=dash, color=series_style(floor)["color"], label=label(floor))
         axis.set(xscale="log", yscale="log", xlabel="transitions in the data")
-    _finish(figure, axes, title)
+    _legend(figure, axes)
+    figure.suptitle(title)
     save(figure, folder)
 
 
@@ -105,10 +130,9 @@ def _band(axis: Any, x: NDArray[Any], mean: NDArray[Any], deviation: NDArray[Any
     axis.fill_between(x, low, mean + deviation, color=style["color"], alpha=0.15, linewidth=0)
 
 
-def _finish(figure: Any, axes: Any, title: str) -> None:
+def _legend(figure: Any, axes: Any) -> None:
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)), frameon=False)
-    figure.suptitle(title)
 
 
 def efficiency_factors(

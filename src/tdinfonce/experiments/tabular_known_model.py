@@ -24,7 +24,11 @@ class KnownModel:
     """How many sweeps with the model, and the sampled run beside it."""
 
     sampled: Comparison
+    """The run from samples beside it."""
     sweeps: int = 3_000
+    """Sweeps with the model."""
+    log_every: int = 10
+    """Sweeps between two rows of the log."""
 
 
 def _sampled(discounts: tuple[float, ...], **kwargs: Any) -> Comparison:
@@ -46,7 +50,8 @@ def run(config: KnownModel, seeds: int, log: Callable[[dict[str, Any]], None], a
         exact = exact_occupancy(mdp, policy, discount)
         base = {"phase": "evaluate", "method": "known-model", "discount": discount, "regime": "model", "seed": 0}
         for sweep, table in enumerate(itertools.islice(known_model(mdp, policy, discount), config.sweeps + 1)):
-            log(base | {"step": sweep, "error": float(np.mean(np.abs(table - exact)))})
+            if sweep % config.log_every == 0:
+                log(base | {"step": sweep, "error": float(np.mean(np.abs(table - exact)))})
     compare(config.sampled, seeds, log, advance)
 
 

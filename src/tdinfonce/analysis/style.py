@@ -73,11 +73,11 @@ def panels(figure: Any, rows: int, columns: int) -> Any:
     return axes
 
 
-def save(figure: Figure, folder: Path) -> None:
-    """Write ``figure.png`` and ``figure.svg`` whole or not at all; fixed metadata keep the files reproducible."""
+def save(figure: Figure, folder: Path, name: str = "figure") -> None:
+    """Write NAME.png and NAME.svg whole or not at all; fixed metadata keep the files reproducible."""
     matplotlib.rcParams["svg.hashsalt"] = "tdinfonce"
     for kind, metadata in (("png", None), ("svg", {"Date": None})):
-        partial = folder / f"figure.partial.{kind}"
+        partial = folder / f"{name}.partial.{kind}"
         figure.savefig(partial, dpi=150, metadata=metadata)
-        partial.replace(folder / f"figure.{kind}")
+        partial.replace(folder / f"{name}.{kind}")
     plt.close(figure)

@@ -31,6 +31,10 @@ class Results:
         found = list(dict.fromkeys(row[key] for row in select(self.evaluated, **where) if key in row))
         return sorted(found) if found and not isinstance(found[0], str) else found
 
+    def discounts(self) -> list[float]:
+        """The discounts in the order of the experiment: the headline first."""
+        return list(dict.fromkeys(row["discount"] for row in self.rows))
+
     def methods(self, order: Sequence[str]) -> list[str]:
         """The methods present, in the given order, floors left out."""
         present = {row["method"] for row in self.evaluated} - set(FLOORS)
@@ -55,9 +59,10 @@ def select(rows: Iterable[Row], **where: Any) -> list[Row]:
     return [row for row in rows if all(row.get(key) == value for key, value in where.items())]
 
 
-def plot_against_steps(results: Results, folder: Path, order: Sequence[str], title: str) -> None:
+def plot_against_steps(
+    results: Results, folder: Path, order: Sequence[str], title: str, discounts: Sequence[float], name: str = "figure"
+) -> None:
     """What was estimated, then its error against gradient steps: a row for each discount, a column for each regime."""
-    discounts = results.values("discount")
     figure = plt.figure(figsize=(10.8, 2.9 + 3.2 * len(discounts) + 0.6), layout="constrained")
     top, bottom = figure.subfigures(2, 1, squeeze=False, height_ratios=[2.7, 3.2 * len(discounts) + 0.6])[:, 0]
     _maps(top, results, [m for m in results.methods(order) if not m.endswith("-normalised")], title)
@@ -73,13 +78,13 @@ def plot_against_steps(results: Results, folder: Path, order: Sequence[str], tit
             axis.axhline(level, linestyle=dash, color=series_style(floor)["color"], label=label(floor))
         axis.set(yscale="log", xlabel="gradient steps")
     _legend(bottom, axes)
-    save(figure, folder)
+    save(figure, folder, name)
 
 
 def _maps(figure: Any, results: Results, methods: Sequence[str], title: str) -> None:
     """One row of the occupancy as a map of the grid: the exact one, then each method's (first seed)."""
     rows = [row for row in results.rows if row["phase"] == "picture"]
-    discount = 0.95 if any(row["discount"] == 0.95 for row in rows) else rows[0]["discount"]
+    discount = results.discounts()[0]
     found = {row["method"]: np.array(row["occupancy"]) for row in select(rows, discount=discount)}
     size = round(len(found["exact"]) ** 0.5)
     axes = figure.subplots(1, 1 + len(methods))
@@ -97,9 +102,10 @@ def _maps(figure: Any, results: Results, methods: Sequence[str], title: str) -> 
     )
 
 
-def plot_against_size(results: Results, folder: Path, order: Sequence[str], title: str) -> None:
+def plot_against_size(
+    results: Results, folder: Path, order: Sequence[str], title: str, discounts: Sequence[float], name: str = "figure"
+) -> None:
     """Error against the number of transitions: a row for each discount, a column for each regime."""
-    discounts = results.values("discount")
     figure, axes = new_figure(len(discounts), 2, width=5.4)
     for axis, discount, regime in _panels(axes, discounts):
         sizes = results.values("size", discount=discount)
@@ -112,7 +118,15 @@ def plot_against_size(results: Results, folder: Path, order: Sequence[str], titl
         axis.set(xscale="log", yscale="log", xlabel="transitions in the data")
     _legend(figure, axes)
     figure.suptitle(title)
-    save(figure, folder)
+    save(figure, folder, name)
+
+
+def plot_headline_and_all(plot: Callable[..., None], results: Results, folder: Path, *arguments: Any) -> None:
+    """``figure`` for the first discount; ``figure-discounts`` for all of them where there are more."""
+    discounts = results.discounts()
+    plot(results, folder, *arguments, discounts[:1])
+    if len(discounts) > 1:
+        plot(results, folder, *arguments, discounts, "figure-discounts")
 
 
 def _panels(axes: Any, discounts: Sequence[float]) -> Iterator[tuple[Any, float, str]]:
@@ -165,7 +179,7 @@ def step_size_tables(results: Results, order: Sequence[str]) -> str:
     chosen = [row for row in results.rows if row["phase"] == "choice"]
     rates = sorted({row["learning_rate"] for row in tuned})
     text = ""
-    for discount in results.values("discount"):
+    for discount in results.discounts():
         for size in sorted({row["size"] for row in select(tuned, discount=discount)}):
             for regime in REGIME_TITLES:
                 where = {"discount": discount, "size": size}

@@ -26,13 +26,13 @@ BUDGETS = {
 def report(folder: Path) -> None:
     """Draw the curves, the factors and the errors at each size."""
     results = draw.Results(folder)
-    draw.plot_against_size(results, folder, METHODS, TITLE)
+    draw.plot_headline_and_all(draw.plot_against_size, results, folder, METHODS, TITLE)
     parts = [
         "Data-efficiency factor: the largest data set divided by the size at which TD InfoNCE already has the error "
         "that the baseline has on the largest one (log-log interpolation of means over seeds). "
         "'0×' means that TD InfoNCE's error never comes down to the baseline's.",
     ]
-    for discount in results.values("discount"):
+    for discount in results.discounts():
         largest = results.values("size", discount=discount)[-1]
         parts += [f"## Discount {discount:g}"]
         factors = {r: draw.efficiency_factors(results, discount, r, BASELINES) for r in draw.REGIME_TITLES}

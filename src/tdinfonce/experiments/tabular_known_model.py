@@ -58,7 +58,7 @@ def run(config: KnownModel, seeds: int, log: Callable[[dict[str, Any]], None], a
 def report(folder: Path) -> None:
     """Draw the error against sweeps, and the plateau of the sampled run."""
     results = draw.Results(folder)
-    discounts = results.values("discount")
+    discounts = results.discounts()
     figure, axes = new_figure(1, len(discounts), width=4.6)
     rows = []
     for axis, discount in zip(axes[0], discounts, strict=True):

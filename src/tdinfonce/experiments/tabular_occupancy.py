@@ -29,13 +29,13 @@ def report(folder: Path) -> None:
     """Draw the curves and the table of final errors."""
     results = draw.Results(folder)
     order = (*METHODS, "c-learning-normalised")
-    draw.plot_against_steps(results, folder, order, TITLE)
+    draw.plot_headline_and_all(draw.plot_against_steps, results, folder, order, TITLE)
     parts = [
         "Mean absolute error over all (s, a, s⁺) after the last gradient step, mean ± standard deviation over seeds; "
         "in brackets: times the floor.",
         "The floor solves the empirical chain exactly: it has no step size and no minibatches, only the data.",
     ]
-    for discount in results.values("discount"):
+    for discount in results.discounts():
         floor = results.by_seed(method="certainty-equivalence", discount=discount)
         rows = [[label("certainty-equivalence"), *[draw.mean_and_deviation(floor)] * 2]]
         monte_carlo = results.by_seed(method="monte-carlo-frequencies", discount=discount)

@@ -1,6 +1,5 @@
 """Compare estimators on the gridworld: the same data, the same grid of step sizes, tuned on seeds of their own."""
 
-import concurrent.futures
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from tdinfonce.tabular.estimators.c_learning import CLearningVariant
 from tdinfonce.tabular.fit import Estimator, Fit, fit
 from tdinfonce.tabular.gridworld import ACTIONS, gridworld
 from tdinfonce.tabular.mdp import Table, exact_occupancy, rollouts, uniform_policy
+from tdinfonce.tabular.parallel import run_jobs
 from tdinfonce.tabular.statistics import Draws, Statistics, stack_draws, summarise
 
 __all__ = ["METHODS", "Comparison", "compare", "lane_steps"]
@@ -65,8 +65,8 @@ class Comparison:
     """Share of the new table in the target at each step."""
     slip: float = 0.0
     """Chance that the world replaces an action by a random one."""
-    threads: int = field(default_factory=visible_cores)
-    """Methods trained at the same time."""
+    workers: int = field(default_factory=visible_cores)
+    """Methods trained at the same time, a process each."""
 
 
 REGIMES = ("constant", "averaged")
@@ -100,25 +100,18 @@ def compare(
         if seed < TUNING_SEED:
             for row in _floors(statistics, discount, exact[discount]):
                 log({"phase": "evaluate", "discount": discount, "size": size, "seed": seed, "regime": "floor"} | row)
-    with concurrent.futures.ThreadPoolExecutor(config.threads) as pool:
-        jobs = [
-            pool.submit(_compare_one, config, method, discount, sizes, seeds, data, exact[discount], progress)
-            for discount, sizes in config.sizes
-            for method in config.methods
-        ]
-        try:
-            for job in concurrent.futures.as_completed(jobs):
-                for row in job.result():
-                    log(row)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    jobs = [
+        (config, method, discount, sizes, seeds, {k: v for k, v in data.items() if k[0] == discount}, exact[discount])
+        for discount, sizes in config.sizes
+        for method in config.methods
+    ]
+    for rows in run_jobs(_compare_one, jobs, config.workers, progress):
+        for row in rows:
+            log(row)
 
 
 def _collect(config: Comparison, seeds: int) -> dict[tuple[float, int, int], Statistics]:
     """Walk once for each seed and size; count at each discount."""
-    mdp = gridworld(slip=config.slip)
-    policy = uniform_policy(mdp)
     wanted: dict[tuple[int, int], list[float]] = {}
     for discount, sizes in config.sizes:
         plan = [(size, range(seeds)) for size in sizes]
@@ -126,16 +119,22 @@ def _collect(config: Comparison, seeds: int) -> dict[tuple[float, int, int], Sta
         for size, who in plan:
             for seed in who:
                 wanted.setdefault((size, seed), []).append(discount)
-    found = {}
-    for (size, seed), discounts in wanted.items():
-        episodes = -(-size // config.episode_length)
-        length = -(-size // episodes)
-        walk = rollouts(mdp, policy, np.random.default_rng((seed, size)), episodes=episodes, steps=length + 1)
-        # The last transition of an episode has no next action, hence the extra step; trim the excess of rounding up.
-        walk.lengths[-1] -= episodes * length - size
-        for discount in discounts:
-            found[discount, size, seed] = summarise(walk, mdp.n_states, mdp.n_actions, discount)
-    return found
+    jobs = [(config, size, seed, tuple(discounts)) for (size, seed), discounts in sorted(wanted.items(), reverse=True)]
+    walked = run_jobs(_walk, jobs, config.workers, lambda steps: None)
+    return {key: statistics for found in walked for key, statistics in found.items()}
+
+
+def _walk(
+    config: Comparison, size: int, seed: int, discounts: Sequence[float], _: Callable[[int], None]
+) -> dict[tuple[float, int, int], Statistics]:
+    mdp = gridworld(slip=config.slip)
+    episodes = -(-size // config.episode_length)
+    length = -(-size // episodes)
+    rng = np.random.default_rng((seed, size))
+    walk = rollouts(mdp, uniform_policy(mdp), rng, episodes=episodes, steps=length + 1)
+    # The last transition of an episode has no next action, hence the extra step; trim the excess of rounding up.
+    walk.lengths[-1] -= episodes * length - size
+    return {(d, size, seed): summarise(walk, mdp.n_states, mdp.n_actions, d) for d in discounts}
 
 
 def _floors(statistics: Statistics, discount: float, exact: Table) -> Iterable[Row]:

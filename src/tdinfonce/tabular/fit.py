@@ -23,6 +23,10 @@ AVERAGING_POWER = 3
 """Iterate k weighs as k to this power in the average: early iterates fade, and no horizon has to be known."""
 
 
+LONGEST_CHUNK = 1_000
+"""Steps between two reports of progress, at most."""
+
+
 class Estimator(Protocol):
     """What `fit` needs. Instances must be hashable, since they are compiled in."""
 
@@ -94,14 +98,17 @@ def fit(
     answer = None if exact is None else jnp.asarray(exact, jnp.float32)
     rate = jnp.asarray(learning_rate, jnp.float32)
     errors = []
+    stretch = steps // points
+    chunk = max(n for n in range(1, min(stretch, LONGEST_CHUNK) + 1) if stretch % n == 0)
     for _ in range(points):
-        lanes = _advance(estimator, steps // points, target_rate, lanes, draws, rate)
-        if answer is None:
+        for _ in range(stretch // chunk):
+            lanes = _advance(estimator, chunk, target_rate, lanes, draws, rate)
             jax.block_until_ready(lanes.table)
+            progress(chunk * len(keys))
+        if answer is None:
             errors.append(np.full((2, len(keys)), np.nan))
         else:
             errors.append(np.asarray(_measure(estimator, lanes, draws, answer), dtype=float))
-        progress(steps // points * len(keys))
     measured = np.stack(errors)
     when = np.arange(1, points + 1) * (steps // points)
     return Fit(lanes.table, lanes.average, when, measured[:, 0], measured[:, 1])

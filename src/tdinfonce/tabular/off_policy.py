@@ -6,17 +6,19 @@ good if one acts differently later than the data did. Both tests are built on th
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tdinfonce.machine import visible_cores
 from tdinfonce.tabular.control import GoalMcInfonce, GoalTdInfonce, follow, greedy
 from tdinfonce.tabular.fit import fit
 from tdinfonce.tabular.gridworld import ACTIONS, follow_words, gridworld, sample_paths, shortest_path, state, z_words
 from tdinfonce.tabular.mdp import Trajectories
+from tdinfonce.tabular.parallel import run_jobs
 from tdinfonce.tabular.statistics import Statistics, stack_draws, summarise
 
 __all__ = ["OffPolicy", "Task", "compare_policies", "policy_lane_steps", "shortcut_tasks", "stitching_tasks"]
@@ -60,6 +62,8 @@ class OffPolicy:
     """The grid of step sizes, the same for both methods; tuned on a seed of its own."""
     limit: int = 50
     """A journey longer than this has failed."""
+    workers: int = field(default_factory=visible_cores)
+    """Trained at the same time, a process each."""
 
 
 def stitching_tasks() -> tuple[Task, ...]:
@@ -106,21 +110,28 @@ def compare_policies(
 ) -> None:
     """Train both methods on every task under the same rules, and try the journeys; hand each result to ``log``."""
     for task in config.tasks:
-        tuning = [_data(config, task, TUNING_SEED)]
-        evaluation = [_data(config, task, seed) for seed in range(seeds)]
-        for row in _behaviour(config, task, evaluation[0]):
+        for row in _behaviour(config, task, _data(config, task, 0)):
             log({"phase": "data", "task": task.name} | row)
-        for method in METHODS:
-            base = {"task": task.name, "method": method}
-            lanes = [(tuning[0], TUNING_SEED, rate) for rate in config.learning_rates]
-            scores: dict[float, list[tuple[bool, int]]] = {}
-            for row in _journeys(config, task, method, lanes, progress):
-                log(base | {"phase": "tune"} | row)
-                scores.setdefault(row["learning_rate"], []).append((not row["success"], row["length"]))
-            best = min(scores, key=lambda rate: tuple(np.sum(scores[rate], axis=0)))
-            lanes = [(data, seed, best) for seed, data in enumerate(evaluation)]
-            for row in _journeys(config, task, method, lanes, progress):
-                log(base | {"phase": "evaluate"} | row)
+    jobs = [(config, task, method, seeds) for task in config.tasks for method in METHODS]
+    for rows in run_jobs(_compare_one, jobs, config.workers, progress):
+        for row in rows:
+            log(row)
+
+
+def _compare_one(
+    config: OffPolicy, task: Task, method: str, seeds: int, progress: Callable[[int], None]
+) -> list[dict[str, Any]]:
+    """Tune the step size, then evaluate."""
+    base = {"task": task.name, "method": method}
+    tuning = _data(config, task, TUNING_SEED)
+    tuned = _journeys(config, task, method, [(tuning, TUNING_SEED, rate) for rate in config.learning_rates], progress)
+    scores: dict[float, list[tuple[bool, int]]] = {}
+    for row in tuned:
+        scores.setdefault(row["learning_rate"], []).append((not row["success"], row["length"]))
+    best = min(scores, key=lambda rate: tuple(np.sum(scores[rate], axis=0)))
+    lanes = [(_data(config, task, seed), seed, best) for seed in range(seeds)]
+    tried = _journeys(config, task, method, lanes, progress)
+    return [base | {"phase": "tune"} | row for row in tuned] + [base | {"phase": "evaluate"} | row for row in tried]
 
 
 def _data(config: OffPolicy, task: Task, seed: int) -> Trajectories:
@@ -158,8 +169,7 @@ def _journeys(
     draws = stack_draws([_count(config, data) for data, _, _ in lanes])
     keys = jnp.stack([jax.random.key(seed) for _, seed, _ in lanes])
     rates = jnp.asarray([rate for _, _, rate in lanes])
-    points = min(10, config.steps)
-    result = fit(estimator, draws, keys, rates, steps=config.steps, points=points, progress=progress)
+    result = fit(estimator, draws, keys, rates, steps=config.steps, progress=progress)
     rows = []
     for lane, (data, seed, rate) in enumerate(lanes):
         one = jax.tree.map(lambda x, lane=lane: x[lane], draws)

@@ -5,7 +5,6 @@ Processes, not threads: measured on two cores, two threads that run compiled JAX
 
 import concurrent.futures
 import multiprocessing
-import queue
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,7 +17,9 @@ _reports: Any = None
 def run_jobs(
     job: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], workers: int, progress: Progress
 ) -> Iterator[Any]:
-    """Call ``job(*arguments, progress)`` for each tuple of arguments; yield each result as it comes.
+    """Call ``job(*arguments, progress)`` for each tuple of arguments; yield the results in that order.
+
+    A job that fails ends the rest at once.
 
     Args:
         job: a function of a module, so that another process can import it.
@@ -31,17 +32,21 @@ def run_jobs(
             yield job(*one, progress)
         return
     context = multiprocessing.get_context("spawn")
-    reports = context.Queue()
+    # Written in the worker's own thread, so that a report is here before the result of its job.
+    reports = context.SimpleQueue()
     pool = concurrent.futures.ProcessPoolExecutor(
         min(workers, len(arguments)), mp_context=context, initializer=_connect, initargs=(reports,)
     )
     try:
-        waiting = {pool.submit(_call, job, one) for one in arguments}
-        while waiting:
-            done, waiting = concurrent.futures.wait(waiting, timeout=0.2, return_when="FIRST_COMPLETED")
-            _drain(reports, progress)
-            for future in done:
-                yield future.result()
+        futures = [pool.submit(_call, job, one) for one in arguments]
+        for future in futures:
+            while not future.done():
+                concurrent.futures.wait([future], timeout=0.2)
+                _drain(reports, progress)
+                for other in futures:
+                    if other.done():
+                        other.result()
+            yield future.result()
         _drain(reports, progress)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -58,8 +63,5 @@ def _call(job: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 def _drain(reports: Any, progress: Progress) -> None:
-    while True:
-        try:
-            progress(reports.get_nowait())
-        except queue.Empty:
-            return
+    while not reports.empty():
+        progress(reports.get())

@@ -1,7 +1,10 @@
 """The command line as a user meets it: quick help, one line for a mistake, exit code 2."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -101,3 +104,24 @@ def test_list_says_what_where_and_how_long(capsys):
     ):
         assert name in text
     assert text.count("paper: ") == text.count("takes about: ") >= 6
+
+
+def test_ctrl_c_ends_at_once_with_one_line_and_no_orphans(tmp_path):
+    words = [sys.executable, "-m", "tdinfonce", "reproduce", "tabular-occupancy", "--out", str(tmp_path / "run")]
+    with subprocess.Popen(
+        words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as run:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "run" / "metrics.jsonl").exists() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        time.sleep(2)
+        os.killpg(run.pid, signal.SIGINT)
+        _, error = run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert error.splitlines()[-1] == "tdinfonce: stopped"
+    assert "Traceback" not in error
+    assert (tmp_path / "run" / "config.json").is_file()
+    assert not (tmp_path / "run" / "COMPLETE").exists()
+    time.sleep(1)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(run.pid, 0)

@@ -5,6 +5,7 @@ Processes, not threads: measured on two cores, two threads that run compiled JAX
 
 import concurrent.futures
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -48,12 +49,19 @@ def run_jobs(
                         other.result()
             yield future.result()
         _drain(reports, progress)
+    except BaseException:
+        # Stopped or failed: what still runs is of no use, and may run for minutes.
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         reports.close()
 
 
 def _connect(reports: Any) -> None:
+    # Ctrl-C goes to every process of the terminal: a worker just ends, and the parent says one line.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     global _reports  # noqa: PLW0603 - a worker process has one parent to report to
     _reports = reports
 

@@ -25,9 +25,9 @@ class KnownModel:
 
     sampled: Comparison
     """The run from samples beside it."""
-    sweeps: int = 3_000
+    sweeps: int = 500
     """Sweeps with the model."""
-    log_every: int = 10
+    log_every: int = 2
     """Sweeps between two rows of the log."""
 
 
@@ -67,7 +67,13 @@ def report(folder: Path) -> None:
         sampled = results.by_seed(method="successor", discount=discount, regime="constant")
         floor = results.by_seed(method="certainty-equivalence", discount=discount)
         axis.plot(sweeps, np.maximum(mean, 1e-17), color=COLOURS["successor"], label=label("known-model"))
-        axis.axhline(sampled.mean(), color=COLOURS["successor"], linestyle="-.", label="SR from samples, at the end")
+        axis.axhline(
+            sampled.mean(),
+            color=COLOURS["successor"],
+            linestyle=":",
+            linewidth=2.5,
+            label="SR from samples, at the end",
+        )
         axis.axhline(floor.mean(), color="#222222", linestyle="--", label=label("certainty-equivalence"))
         axis.set(yscale="log", title=f"discount {discount:g}", xlabel="sweeps", ylabel="mean absolute error")
         entries = [f"{mean[-1]:.1e}", draw.mean_and_deviation(sampled), draw.mean_and_deviation(floor)]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tdinfonce.analysis.curves import size_to_reach
-from tdinfonce.analysis.tabular import Results, efficiency_factors, markdown_table
+from tdinfonce.analysis.tabular import Results, efficiency_factors, factor, factors_at_one_step_size, markdown_table
 from tdinfonce.training.run_folder import RunFolder
 
 
@@ -33,15 +33,41 @@ def test_the_answer_lies_where_the_curve_first_crosses(errors, level):
         assert np.interp(np.log(found), np.log(sizes), np.log(errors)) == pytest.approx(np.log(level), abs=1e-6)
 
 
-def test_efficiency_factor_by_hand(tmp_path):
+def results(tmp_path, ours, baseline):
     folder = RunFolder.create(tmp_path / "run", {})
-    for method, exponent in (("td-infonce", -0.5), ("successor", -0.25)):
-        for size in (100, 10_000):
-            for seed in (0, 1):
-                row = {"phase": "evaluate", "method": method, "regime": "constant", "discount": 0.9, "size": size}
-                folder.log(row | {"seed": seed, "step": 10, "error": float(size**exponent)})
-    # The baseline has 0.1 at 10,000; ours has 0.1 at 100, which is its smallest size: at or before it.
-    assert efficiency_factors(Results(folder.path), 0.9, "constant", ["successor"]) == {"successor": float("inf")}
+    for method, error in (("td-infonce", ours), ("successor", baseline)):
+        for size in (100, 1_000, 10_000):
+            row = {"method": method, "discount": 0.9, "size": size, "seed": 0}
+            evaluated = {"phase": "evaluate", "regime": "constant", "step": 10, "error": error(size)}
+            folder.log(row | evaluated)
+            folder.log(row | {"phase": "tune", "learning_rate": 0.1, "constant": error(size), "averaged": 1.0})
+    return Results(folder.path)
+
+
+@pytest.mark.parametrize(
+    ("ours", "baseline", "expected"),
+    [
+        # Ours 2 / sqrt(n); the baseline's 0.08 at 10,000 is ours at 625: 16 times less.
+        (lambda n: 2 * n**-0.5, lambda n: 0.08, 16.0),
+        (lambda n: 0.1, lambda n: 0.05, 0.0),
+        (lambda n: 0.1, lambda n: 0.2, float("inf")),
+    ],
+)
+def test_efficiency_factors_by_hand(tmp_path, ours, baseline, expected):
+    found = results(tmp_path, ours, baseline)
+    factors = efficiency_factors(found, 0.9, "constant", ["successor"])
+    assert factors == {"successor": pytest.approx(expected)}
+    text = factors_at_one_step_size(found, 0.9, "constant", ["successor"])
+    assert f"| 0.1 | {factor(expected)} |" in text
+
+
+def test_factors_in_words():
+    assert [factor(x) for x in (0.0, float("inf"), 4.21, 1234.5)] == [
+        "never",
+        "from the smallest size on",
+        "4.2×",
+        "1,234×",
+    ]
 
 
 def test_markdown_table():

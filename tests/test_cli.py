@@ -88,7 +88,12 @@ def test_a_broken_run_folder_is_named(capsys, tmp_path):
     (tmp_path / "config.json").write_text('{"agent": "x"}')
     assert "not the run of an experiment" in fails(capsys, "report", str(tmp_path))
     (tmp_path / "config.json").write_text('{"experiment": "tabular-occupancy"}')
-    assert "no metrics.jsonl" in fails(capsys, "report", str(tmp_path))
+    assert "is not finished" in fails(capsys, "report", str(tmp_path))
+    (tmp_path / "COMPLETE").write_text("")
+    assert "No such file" in fails(capsys, "report", str(tmp_path))
+    for damaged in ("", "not json\n", '{"phase": "evaluate"}\n'):
+        (tmp_path / "metrics.jsonl").write_text(damaged)
+        assert "is damaged" in fails(capsys, "report", str(tmp_path))
 
 
 def test_list_says_what_where_and_how_long(capsys):
@@ -122,6 +127,16 @@ def test_ctrl_c_ends_at_once_with_one_line_and_no_orphans(tmp_path):
     assert "Traceback" not in error
     assert (tmp_path / "run" / "config.json").is_file()
     assert not (tmp_path / "run" / "COMPLETE").exists()
-    time.sleep(1)
-    with pytest.raises(ProcessLookupError):
-        os.killpg(run.pid, 0)
+    deadline = time.monotonic() + 30
+    while _alive(run.pid) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not _alive(run.pid)
+
+
+def _alive(group: int) -> bool:
+    """Whether a process of the group is still there."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

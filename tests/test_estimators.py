@@ -105,13 +105,15 @@ def test_the_ablation_has_both_methods_at_its_ends(walk, seed):
     draws = jax.tree.map(lambda x: x[0], stack_draws([walk]))
     batch = sample_sarsa(draws, jax.random.key(seed), 256)
     table, target = 0.5 * jax.random.normal(jax.random.key(seed + 10), (2, 125, 25))
+    free = 5 * jax.random.uniform(jax.random.key(seed), (125, 1))
     off, on = (
         CLearningVariant(DISCOUNT),
         CLearningVariant(DISCOUNT, categorical=True, self_normalised=True, all_pairs=True),
     )
     for variant, method in ((off, CLearning(DISCOUNT)), (on, TdInfonce(DISCOUNT))):
-        found = gradient(variant, table, target, batch, draws)
-        np.testing.assert_allclose(found, gradient(method, table, target, batch, draws), atol=1e-6)
+        for shown in (target, target + free):
+            found = gradient(variant, table, shown, batch, draws)
+            np.testing.assert_allclose(found, gradient(method, table, shown, batch, draws), atol=1e-6)
     assert not np.allclose(
         gradient(off, table, target, batch, draws), gradient(on, table, target, batch, draws), atol=1e-4
     )

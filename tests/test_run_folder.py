@@ -45,6 +45,23 @@ def test_a_folder_that_holds_no_run_is_never_touched(tmp_path):
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
+def test_a_config_alone_does_not_make_a_run(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "versions.json").write_text('{"node": "20"}')
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(UserError, match="holds no run"):
+        RunFolder.create(tmp_path, {}, overwrite=True)
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_link_to_a_folder_is_followed(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    RunFolder.create(tmp_path / "link", {})
+    RunFolder.create(tmp_path / "link", {"again": True}, overwrite=True)
+    assert json.loads((tmp_path / "real" / "config.json").read_text()) == {"again": True}
+
+
 def test_a_file_in_the_way_is_named(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(UserError, match="is a file"):

@@ -40,8 +40,8 @@ class Journeys:
         rows = select(self.tried, task=task, method=method, start=pair[0], goal=pair[1])
         return sorted(rows, key=lambda row: row["seed"])
 
-    def summary(self, task: str) -> str:
-        """A line for each pair: how often it was reached, in how many steps, beside the shortest way in the data."""
+    def summary(self, task: str, claim: str) -> str:
+        """A line for each pair: the paper's claim, how often it was reached and in how many steps, the shortest way."""
         rows = []
         for pair in self.pairs(task):
             entries = []
@@ -49,8 +49,9 @@ class Journeys:
                 found = self.of(task, method, pair)
                 lengths = [row["length"] for row in found if row["success"]]
                 entries.append(f"{len(lengths)} of {len(found)} seeds{_span(lengths)}")
-            rows.append([_cells(pair), self.of(task, METHODS[0], pair)[0]["shortest"], *entries])
-        return markdown_table(["start → goal", "shortest in the data", *(label(m) for m in METHODS)], rows)
+            rows.append([_cells(pair), claim, *entries, self.of(task, METHODS[0], pair)[0]["shortest"]])
+        ours = (f"ours: {label(m)}" for m in METHODS)
+        return markdown_table(["start → goal", "paper", *ours, "shortest in the data"], rows)
 
     def behaviour(self, task: str) -> str:
         """What the data say at the start: the goal's share of the behaviour's future after each action."""

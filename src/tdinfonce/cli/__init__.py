@@ -52,6 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (head, less) went away: not our error, and Python must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        print(f"tdinfonce: {error}", file=sys.stderr)
+        return 2
 
 
 def _run(words: list[str]) -> int:

@@ -29,10 +29,15 @@ class Command:
             raise UserError(f"{self.run_folder / 'config.json'} is not JSON: {error}") from error
         if not isinstance(config, dict) or "experiment" not in config:
             raise UserError(f"{self.run_folder} is not the run of an experiment; see: tdinfonce reproduce --list")
-        if not (self.run_folder / "metrics.jsonl").is_file():
-            raise UserError(f"{self.run_folder} has no metrics.jsonl: the run did not get that far")
+        if not (self.run_folder / "COMPLETE").is_file():
+            raise UserError(f"{self.run_folder} is not finished: run the experiment again with --overwrite")
         from tdinfonce import experiments
 
-        experiments.load(str(config["experiment"])).report(self.run_folder)
+        try:
+            experiments.load(str(config["experiment"])).report(self.run_folder)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{self.run_folder / 'metrics.jsonl'} is damaged or of another version: {error!r}"
+            ) from error
         print(f"Figure: {self.run_folder / 'figure.png'}\nTable:  {self.run_folder / 'table.md'}")
         return 0

@@ -43,7 +43,10 @@ def report(folder: Path) -> None:
         "(a) categorical instead of binary cross entropy; (b) self-normalised importance weights; (c) every random "
         "state of the batch serves every transition. All step sizes tuned alike, on seeds of their own.",
         draw.markdown_table(["variant", *draw.REGIME_TITLES.values()], rows),
-        "What each switch does to the error: alone, on C-learning; and as the last step to TD InfoNCE.",
+        "What each switch does to the error: alone, on C-learning; and as the last step to TD InfoNCE. The switches "
+        "are not independent: (a) brings every random state of the batch in as a negative whatever (c) says, and (a) "
+        "without (b) weighs by a constant that the softmax leaves free, which makes it ill-posed, so that its effect "
+        "'alone' says little.",
         draw.markdown_table(
             ["difference", "paper", "alone", "as the last step", "alone, averaged", "last, averaged"], effects
         ),

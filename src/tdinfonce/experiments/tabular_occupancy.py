@@ -65,11 +65,11 @@ def _claims(results: draw.Results, discount: float) -> str:
         return f"{int((error[better] < error[worse]).sum())} of {n} seeds"
 
     rows = [
-        ["TD InfoNCE below C-learning", "yes", wins("td-infonce", "c-learning")],
+        ["TD InfoNCE below C-learning at the end", "yes", wins("td-infonce", "c-learning")],
         ["TD InfoNCE below contrastive RL (Monte Carlo)", "yes", wins("td-infonce", "contrastive-rl")],
         ["C-learning below contrastive RL", "yes", wins("c-learning", "contrastive-rl")],
         ["SR below contrastive RL", "yes", wins("successor", "contrastive-rl")],
-        ["TD InfoNCE at or below SR", "as fast as SR", wins("td-infonce", "successor")],
+        ["TD InfoNCE at or below SR at the end", "as fast as SR", wins("td-infonce", "successor")],
     ]
     return draw.markdown_table(["claim (constant step)", "paper", "ours"], rows)
 

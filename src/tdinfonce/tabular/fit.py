@@ -20,7 +20,7 @@ from tdinfonce.tabular.statistics import Draws
 __all__ = ["AVERAGING_POWER", "Estimator", "Fit", "fit"]
 
 AVERAGING_POWER = 3
-"""Iterate k weighs as k to this power in the average: early iterates fade, and no horizon has to be known."""
+"""Iterate k weighs about as k to this power in the average: early iterates fade, and no horizon has to be known."""
 
 
 GROUP_BYTES = 1_000_000

@@ -29,13 +29,14 @@ def run_jobs(
         workers: processes; 1 means this one.
         progress: told the steps done, whichever process did them.
     """
-    if min(workers, len(arguments)) <= 1:
+    if workers <= 1:
         for one in arguments:
             yield job(*one, progress)
         return
     context = multiprocessing.get_context("spawn")
     # Written in the worker's own thread, so that a report is here before the result of its job.
     reports = context.SimpleQueue()
+    not_ours = set(multiprocessing.active_children())
     pool = concurrent.futures.ProcessPoolExecutor(
         min(workers, len(arguments)), mp_context=context, initializer=_connect, initargs=(reports,)
     )
@@ -52,7 +53,7 @@ def run_jobs(
         _drain(reports, progress)
     except BaseException:
         # Stopped or failed: what still runs is of no use, and may run for minutes.
-        for worker in multiprocessing.active_children():
+        for worker in set(multiprocessing.active_children()) - not_ours:
             worker.terminate()
         raise
     finally:

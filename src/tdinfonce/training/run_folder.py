@@ -16,11 +16,12 @@ import tdinfonce
 from tdinfonce.errors import UserError
 from tdinfonce.machine import visible_cores
 
-__all__ = ["RunFolder", "read_metrics", "versions"]
+__all__ = ["RunFolder", "check_folder", "read_metrics", "versions"]
 
 COMPLETE = "COMPLETE"
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
+VERSIONS = "versions.json"
 
 
 class RunFolder:
@@ -39,14 +40,10 @@ class RunFolder:
             config: everything needed to run this again, as plain JSON values.
             overwrite: replace an earlier run. Only a folder that holds a run is ever replaced.
         """
-        folder = Path(path)
-        if folder.is_file():
-            raise UserError(f"{folder} is a file; choose a folder with --out")
+        folder = Path(path).resolve()
+        check_folder(folder, overwrite=overwrite)
+        ran = versions()
         if folder.is_dir() and any(folder.iterdir()):
-            if not (folder / CONFIG).is_file():
-                raise UserError(f"{folder} is not empty and holds no run; choose another folder with --out")
-            if not overwrite:
-                raise UserError(f"{folder} holds an earlier run; choose another folder with --out, or add --overwrite")
             shutil.rmtree(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +51,7 @@ class RunFolder:
             raise UserError(f"cannot make the folder {folder}: {error.strerror}") from error
         run = cls(folder)
         run.write_json(CONFIG, dict(config))
-        run.write_json("versions.json", versions())
+        run.write_json(VERSIONS, ran)
         return run
 
     @property
@@ -84,6 +81,28 @@ class RunFolder:
         self.write_text(COMPLETE, time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()))
 
 
+def check_folder(path: str | Path, *, overwrite: bool) -> None:
+    """Raise unless a new run may be written there. Only a folder that we wrote may ever be replaced."""
+    folder = Path(path)
+    if folder.is_file():
+        raise UserError(f"{folder} is a file; choose a folder with --out")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not _is_run(folder):
+        raise UserError(f"{folder} is not empty and holds no run; choose another folder with --out")
+    if not overwrite:
+        raise UserError(f"{folder} holds an earlier run; choose another folder with --out, or add --overwrite")
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether we wrote it: config and versions are there, and the versions name this package."""
+    try:
+        written = json.loads((folder / VERSIONS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return (folder / CONFIG).is_file() and isinstance(written, dict) and "tdinfonce" in written
+
+
 def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a run's metrics; a last line cut short by a crash is left out."""
     with open(Path(path) / METRICS, encoding="utf-8") as file:
@@ -105,6 +124,7 @@ def versions() -> dict[str, Any]:
         "platform": platform.platform(),
         "machine": platform.machine(),
         "cores": visible_cores(),
+        "threads": os.environ.get("NPROC"),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "commit": _commit(),
     }

@@ -50,7 +50,13 @@ class CLearning(TableEstimator):
 class CLearningVariant(CLearning):
     """C-learning with any of the three differences of App. td-infonce-vs-c-learning switched to TD InfoNCE's side.
 
-    All three off is C-learning, all three on is TD InfoNCE; tests hold it to both.
+    All three off is C-learning, all three on is TD InfoNCE; tests hold it to both. The switches are not independent:
+
+    - (a) needs columns to choose from, so with it every random state of the batch is a negative whatever (c) says;
+      (c) then decides only which of them serve as positives.
+    - (a) without (b) uses exp(logit) as a weight where the softmax leaves a constant of each row free, so the amount
+      of bootstrapping is whatever that constant happens to be.
+    - (b) without (c) has one candidate for each row, so the mean to divide by is the batch's, not the row's.
     """
 
     categorical: bool = False
@@ -77,11 +83,12 @@ class CLearningVariant(CLearning):
 
     def _weights(self, target: Array, batch: SarsaBatch) -> tuple[Array, Array]:
         """The odds at every state, and how the random states of a row share the row's expectation."""
-        odds = jnp.exp(jnp.minimum(target[batch.next_pair], jnp.log(self.max_weight)))
+        logits = target[batch.next_pair]
+        # Self-normalised weights need no clip, and where a softmax leaves the constant free it would flatten them.
+        odds = jnp.exp(logits if self.self_normalised else jnp.minimum(logits, jnp.log(self.max_weight)))
         own = jax.nn.one_hot(batch.random_state, self.n_states)
         share = jnp.broadcast_to(own.mean(axis=0), own.shape) if self.all_pairs else own
         if self.self_normalised:
-            # With one candidate for each row the only set to normalise over is the batch.
             mean = jnp.sum(share * odds, axis=1, keepdims=True)
             odds = odds / (mean if self.all_pairs else jnp.mean(mean))
         return jax.lax.stop_gradient(odds), share

@@ -11,7 +11,8 @@ __all__ = ["certainty_equivalence"]
 def certainty_equivalence(data: Statistics, discount: float) -> Table:
     """Solve the empirical chain of state-actions for its occupancy.
 
-    It uses every count of the data and has no step size, so no SARSA estimator beats it by more than luck.
+    It uses every count of the data and has no step size, so a SARSA estimator beats it only by luck or by shrinkage:
+    staying near a first guess that happens to be good.
     A state-action with no data gets the marginal, as an untrained ratio would.
 
     Returns:

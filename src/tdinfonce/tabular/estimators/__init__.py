@@ -1,4 +1,4 @@
-"""One file for each way of estimating where a policy goes. The folder is the registry.
+"""One file for each way of estimating where a policy goes.
 
 An estimator is a frozen dataclass with four pure functions, so that one loop (`fit`) trains them all alike:
 ``initial() -> table``, ``sample(draws, key) -> batch``, ``loss(table, target, batch, draws) -> scalar``,

@@ -1,5 +1,6 @@
 """The command line as a user meets it: quick help, one line for a mistake, exit code 2."""
 
+import json
 import os
 import signal
 import subprocess
@@ -140,3 +141,11 @@ def _alive(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_bench_prints_figures(capsys):
+    assert main(["bench", "--seconds", "0.05", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    assert len(figures) >= 5
+    assert all(figure["value"] > 0 for figure in figures)
+    assert "--seconds must be positive" in fails(capsys, "bench", "--seconds", "0")

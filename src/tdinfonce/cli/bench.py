@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tdinfonce.errors import UserError
@@ -34,7 +35,8 @@ class Command:
             raise UserError(f"--seconds must be positive; got {self.seconds}")
         rows = [_start_up(), *_estimators(self.seconds)]
         if self.reproduce:
-            rows += [_experiment(name, budget, target) for (name, budget), target in TARGETS.items()]
+            for (name, budget), target in TARGETS.items():
+                rows += _experiment(name, budget, target)
         if self.json:
             print(json.dumps({"cores": visible_cores(), "figures": rows}))
             return 0
@@ -85,14 +87,29 @@ def _estimators(seconds: float) -> list[dict[str, Any]]:
     return rows
 
 
-def _experiment(name: str, budget: str, target: str) -> dict[str, Any]:
+def _experiment(name: str, budget: str, target: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         words = ["reproduce", name, "--budget", budget, "--out", os.path.join(folder, "run")]
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "tdinfonce", *words], stdout=subprocess.DEVNULL, check=True)
+        start, peak = time.perf_counter(), 0.0
+        with subprocess.Popen([sys.executable, "-m", "tdinfonce", *words], stdout=subprocess.DEVNULL) as run:
+            while run.poll() is None:
+                peak = max(peak, _memory(run.pid))
+                time.sleep(0.5)
+        if run.returncode:
+            raise UserError(
+                f"'tdinfonce {' '.join(words[:4])}' failed with code {run.returncode}; its message is above"
+            )
         minutes = (time.perf_counter() - start) / 60
-    import resource
+    what = f"reproduce {name} --budget {budget}"
+    rows = [{"what": what, "value": minutes, "unit": "min", "target": target}]
+    return [*rows, {"what": f"{what}, peak memory", "value": peak, "unit": "GiB", "target": "3 GiB"}] if peak else rows
 
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-    what = f"reproduce {name} --budget {budget} (largest memory of any so far {peak:.2f} GiB)"
-    return {"what": what, "value": minutes, "unit": "min", "target": target, "peak_gib": peak}
+
+def _memory(pid: int) -> float:
+    """Resident memory of a process and all below it in GiB, as Linux tells it; 0 where there is no /proc."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        below = "".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children"))
+    except (OSError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**30 + sum(_memory(int(child)) for child in below.split())

@@ -29,7 +29,7 @@ class EnvSpec:
     episode_length: int
     """Most steps of an episode."""
     tolerance: float | None = None
-    """A state reaches a goal when their `success_coordinates` are nearer than this (None: only the environment knows)."""
+    """A goal is reached when its `success_coordinates` are nearer than this; None: only the environment knows."""
     goal_space: str = "achieved"
     """How a state becomes a goal."""
     command: tuple[int, ...] = ()

@@ -8,9 +8,25 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from tdinfonce.types import Batch, EnvSpec, InputScale
+from tdinfonce import losses
+from tdinfonce.networks.actor import Actor
+from tdinfonce.networks.critic import ContrastiveCritic, pair_logits, smallest
+from tdinfonce.types import Batch, EnvSpec, InputScale, Metrics
 
-__all__ = ["begin", "descend", "input_scale", "mix_goals", "polyak", "scale_batch", "scale_goal", "scale_observation"]
+__all__ = [
+    "act",
+    "begin",
+    "copy",
+    "descend",
+    "input_scale",
+    "maximise_logit",
+    "mix_goals",
+    "polyak",
+    "propose",
+    "scale_batch",
+    "scale_goal",
+    "scale_observation",
+]
 
 Model = TypeVar("Model")
 
@@ -33,6 +49,35 @@ def polyak(target: Model, online: Model, rate: float) -> Model:
         return old + rate * (new - old) if eqx.is_array(old) else old
 
     return jax.tree.map(move, target, online)
+
+
+def copy(model: Model) -> Model:
+    """A model with its own arrays: two names for one buffer could not be donated."""
+    return jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, model)
+
+
+def act(actor: Actor, scale: InputScale, observation: Any, goal: Any, key: Array, *, greedy: bool) -> Array:
+    """The action of a tanh-Gaussian policy for raw inputs: a sample, or the mode."""
+    observation, goal = scale_observation(scale, observation), scale_goal(scale, goal)
+    return actor.mode(observation, goal) if greedy else actor.sample(observation, goal, key)
+
+
+def propose(actor: Actor, observation: Array, goal: Array, key: Array) -> tuple[Array, Array, Metrics]:
+    """Differentiable actions, the mean square of their location before squashing, and what to log of the policy."""
+    loc, scale = actor(observation, goal)
+    action = jnp.tanh(loc + scale * jax.random.normal(key, loc.shape))
+    return action, jnp.mean(jnp.square(loc)), {"actor/std": jnp.mean(scale), "actor/location": jnp.mean(jnp.abs(loc))}
+
+
+def maximise_logit(
+    actor: Actor, critic: ContrastiveCritic, batch: Batch, key: Array, *, future_share: float, mean_penalty: float
+) -> tuple[Array, Metrics]:
+    """The actor's loss of the critics f(s, a, g) that tie commanded and predicted goal: minus the smallest logit."""
+    goal = mix_goals(batch.random_goal, batch.future_goal, future_share)
+    action, size, metrics = propose(actor, batch.observation, goal, key)
+    value = smallest(pair_logits(critic.embed(batch.observation, action), critic.embed_goal(goal)))
+    reach = jnp.mean(losses.maximise(value))
+    return reach + mean_penalty * size, metrics | {"actor/loss": reach}
 
 
 def mix_goals(random: Array, future: Array, share: float) -> Array:

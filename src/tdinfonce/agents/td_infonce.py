@@ -17,16 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
-from tdinfonce.agents._common import (
-    begin,
-    descend,
-    input_scale,
-    mix_goals,
-    polyak,
-    scale_batch,
-    scale_goal,
-    scale_observation,
-)
+from tdinfonce.agents._common import act, begin, copy, descend, input_scale, mix_goals, polyak, propose, scale_batch
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic, logits, smallest
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
@@ -121,9 +112,7 @@ class Agent(eqx.Module):
         """A fresh agent."""
         key, actor_key, critic_key = jax.random.split(key, 3)
         c, state, goal, action = config, spec.observation_size, spec.goal_size, spec.action_size
-        actor = Actor(
-            actor_key, state, goal, action, hidden=c.hidden, min_std=c.min_std, layer_norm=c.layer_norm
-        )
+        actor = Actor(actor_key, state, goal, action, hidden=c.hidden, min_std=c.min_std, layer_norm=c.layer_norm)
         critic = ContrastiveCritic(
             critic_key,
             state + action + goal,
@@ -135,16 +124,13 @@ class Agent(eqx.Module):
             temperature=c.temperature,
             layer_norm=c.layer_norm,
         )
-        # The target is a copy: two names for one buffer could not be donated.
-        target = jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, critic)
         scale = input_scale(spec, scale, use=c.scale_inputs)
         states = begin(actor, c.actor_rate), begin(critic, c.critic_rate)
-        return cls(config, key, scale, actor, critic, target, *states)
+        return cls(config, key, scale, actor, critic, copy(critic), *states)
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the policy's mode."""
-        observation, goal = scale_observation(self.scale, observation), scale_goal(self.scale, goal)
-        return self.actor.mode(observation, goal) if greedy else self.actor.sample(observation, goal, key)
+        return act(self.actor, self.scale, observation, goal, key, greedy=greedy)
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters, then of the target."""
@@ -162,7 +148,7 @@ class Agent(eqx.Module):
     def _critic_loss(self, critic: ContrastiveCritic, batch: Batch, key: Array) -> tuple[Array, Metrics]:
         c = self.config
         if not c.learn_temperature:
-            critic = eqx.tree_at(lambda m: m.log_temperature, critic, jax.lax.stop_gradient(critic.log_temperature))
+            critic = critic.with_fixed_temperature()
         goal = mix_goals(batch.random_goal, batch.future_goal, c.critic_future_share)
         next_action = self.actor.sample(batch.bootstrap_observation, goal, key)
         future = self.target.embed(batch.bootstrap_observation, next_action, goal)
@@ -189,13 +175,11 @@ class Agent(eqx.Module):
     def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
         c = self.config
         goal = mix_goals(batch.random_goal, batch.future_goal, c.actor_future_share)
-        loc, scale = actor(batch.observation, goal)
-        action = jnp.tanh(loc + scale * jax.random.normal(key, loc.shape))
+        action, size, metrics = propose(actor, batch.observation, goal, key)
         left = self.critic.embed(batch.observation, action, goal)
         goal_logits = smallest(logits(left, self.critic.embed_goal(goal)))
         reach = jnp.mean(losses.goal_infonce(goal_logits))
-        loss = reach + c.mean_penalty * jnp.mean(jnp.square(loc))
-        return loss, {"actor/loss": reach, "actor/std": jnp.mean(scale), "actor/location": jnp.mean(jnp.abs(loc))}
+        return reach + c.mean_penalty * size, metrics | {"actor/loss": reach}
 
 
 def critic_metrics(loss: Array, next_logits: Array, target_logits: Array, critic: ContrastiveCritic) -> Metrics:

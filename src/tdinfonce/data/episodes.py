@@ -34,7 +34,9 @@ class Episodes:
             raise ValueError("observation, achieved and action must have the same number of rows")
         if self.start.shape != self.length.shape or self.start.ndim != 1:
             raise ValueError("start and length must hold one integer for each episode")
-        if len(self.start) and (self.length.min() < 1 or self.start.min() < 0 or (self.start + self.length).max() >= rows):
+        if len(self.start) and (
+            self.length.min() < 1 or self.start.min() < 0 or (self.start + self.length).max() >= rows
+        ):
             raise ValueError("an episode is empty or reaches beyond the arrays")
 
     def __len__(self) -> int:
@@ -60,5 +62,6 @@ class Episodes:
         length = np.array([len(e.action) for e in episodes])
         start = np.concatenate([[0], np.cumsum(length + 1)[:-1]])
         action = [np.concatenate([e.action, np.zeros_like(e.action[:1])]) for e in episodes]
-        states = (np.concatenate([getattr(e, name) for e in episodes]) for name in ("observation", "achieved"))
-        return cls(*states, np.concatenate(action), start, length)
+        observation = np.concatenate([e.observation for e in episodes])
+        achieved = np.concatenate([e.achieved for e in episodes])
+        return cls(observation, achieved, np.concatenate(action), start, length)

@@ -1,4 +1,4 @@
-"""Goal-reaching environments, found by name. Each module of this folder publishes ``NAMES`` and ``make``.
+"""Goal-reaching environments, found by name. Each module of this folder publishes ``NAMES``, ``SETTINGS`` and ``make``.
 
 Any Gymnasium goal environment can be named by its id (``FetchReach-v4``, ``mymodule:MyEnv-v0``) too.
 Simulators are imported inside ``make``.
@@ -7,17 +7,18 @@ Simulators are imported inside ``make``.
 import importlib
 import pkgutil
 import re
+from typing import Any
 
 from tdinfonce.errors import UserError, nearest
 from tdinfonce.types import GoalEnv
 
-__all__ = ["goal_spaces", "make", "names"]
+__all__ = ["goal_spaces", "make", "names", "settings"]
 
 
 def names() -> dict[str, str]:
     """Map each short name to the module that makes it."""
     found = {}
-    for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
+    for module in sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")):
         for name in importlib.import_module(f"{__name__}.{module}").NAMES:
             found[name] = module
     return found
@@ -26,6 +27,11 @@ def names() -> dict[str, str]:
 def goal_spaces(name: str) -> tuple[str, ...]:
     """The goal spaces an environment offers, its default first."""
     return tuple(_module(name).goal_spaces(name))
+
+
+def settings(name: str, preset: str) -> dict[str, Any]:
+    """What an environment changes in a preset of training and agent: mostly how long to train."""
+    return dict(_module(name).SETTINGS.get((name, preset), {}))
 
 
 def make(name: str, *, goal_space: str | None = None, render: bool = False) -> GoalEnv:
@@ -44,7 +50,7 @@ def make(name: str, *, goal_space: str | None = None, render: bool = False) -> G
     return module.make(name, goal_space=chosen, render=render)
 
 
-def _module(name: str):  # type: ignore[no-untyped-def]  # a module with NAMES, goal_spaces and make
+def _module(name: str) -> Any:
     known = names()
     if name not in known and not re.search(r":|-v\d+$", name):
         error = nearest("environment", name, known)

@@ -7,13 +7,23 @@ import numpy as np
 from tdinfonce.envs.gymnasium import GymnasiumEnv, open_gymnasium
 from tdinfonce.types import GoalEnv
 
-__all__ = ["NAMES", "goal_spaces", "make"]
+__all__ = ["NAMES", "SETTINGS", "goal_spaces", "make"]
 
 NAMES = {
     "fetch-reach": "move the gripper of a robot arm to a point",
     "fetch-push": "push a block to a point on the table",
     "fetch-pick-and-place": "carry a block to a point, half of the time in the air",
     "fetch-slide": "hit a puck so that it stops at a point out of reach",
+}
+SETTINGS = {
+    ("fetch-reach", "fast"): {
+        "env_steps": 4_000,
+        "warmup_steps": 1_000,
+        "eval_every": 1_000,
+        "exploration_noise": 0.1,
+        "exploration_uniform": 0.1,
+    },
+    ("fetch-reach", "paper"): {"env_steps": 500_000},
 }
 IDS = {
     "fetch-reach": "FetchReach-v4",
@@ -24,7 +34,7 @@ IDS = {
 
 
 def goal_spaces(name: str) -> tuple[str, ...]:
-    """`achieved`: 3-d position. `gripper+object`: both positions, 6-d. `full`: the observation (the paper's release)."""
+    """`achieved`: a position, 3-d. `gripper+object`: two, 6-d. `full`: the observation, as in the paper's release."""
     return ("achieved", "full") if name == "fetch-reach" else ("achieved", "gripper+object", "full")
 
 

@@ -12,9 +12,10 @@ import numpy as np
 from tdinfonce.errors import UserError
 from tdinfonce.types import EnvSpec, GoalEnv, Start, Step
 
-__all__ = ["NAMES", "GymnasiumEnv", "goal_spaces", "make", "open_gymnasium", "quiet_imports"]
+__all__ = ["NAMES", "SETTINGS", "GymnasiumEnv", "goal_spaces", "make", "open_gymnasium", "quiet_imports"]
 
 NAMES: dict[str, str] = {}
+SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
 KEYS = ("observation", "achieved_goal", "desired_goal")
 
 
@@ -36,7 +37,7 @@ def open_gymnasium(name: str, *, render: bool = False) -> Any:
     except ModuleNotFoundError as error:
         raise UserError("this environment needs Gymnasium: pip install 'tdinfonce[robotics]'") from error
     with quiet_imports(), contextlib.suppress(ModuleNotFoundError):
-        import gymnasium_robotics
+        import gymnasium_robotics  # type: ignore[import-untyped]
 
         gymnasium.register_envs(gymnasium_robotics)
     if ":" in name and os.getcwd() not in sys.path:
@@ -151,7 +152,7 @@ def shape_problems(env: Any) -> list[str]:
     problems = []
     spaces = getattr(env.observation_space, "spaces", None)
     missing = [key for key in KEYS if not isinstance(spaces, Mapping) or key not in spaces]
-    if missing:
+    if missing or spaces is None:
         return [f"its observation must be a dict with {', '.join(KEYS)}; missing: {', '.join(missing)}"]
     for key in KEYS:
         if getattr(spaces[key], "shape", None) is None or len(spaces[key].shape) > 1:

@@ -4,8 +4,20 @@ import numpy as np
 
 from tdinfonce.types import EnvSpec, GoalEnv, Start, Step
 
-__all__ = ["NAMES", "PointEnv", "goal_spaces", "make"]
+__all__ = ["NAMES", "SETTINGS", "PointEnv", "goal_spaces", "make"]
 
+SETTINGS = {
+    ("point", "fast"): {
+        "env_steps": 5_000,
+        "warmup_steps": 500,
+        "eval_every": 1_000,
+        "updates_per_env_step": 1.0,
+        "hidden": (64, 64),
+        "discount": 0.9,
+        "critic_rate": 1e-3,
+        "actor_rate": 1e-3,
+    }
+}
 NAMES = {"point": "a point in a square reaches a point; no simulator, for tests and first steps"}
 
 
@@ -20,9 +32,10 @@ def make(name: str, *, goal_space: str = "achieved", render: bool = False) -> Go
 
 
 class PointEnv:
-    """Position in [-1, 1]², moved by 0.15 times the action with a little noise; 25 steps; reached within 0.1."""
+    """Position in [-1, 1]², moved by 0.2 times the action with a little noise; 20 steps; reached within 0.15."""
 
-    spec = EnvSpec("point", observation_size=2, action_size=2, goal_size=2, episode_length=25, tolerance=0.1)
+    tolerance = 0.15
+    spec = EnvSpec("point", observation_size=2, action_size=2, goal_size=2, episode_length=20, tolerance=tolerance)
 
     def reset(self, seed: int) -> Start:
         """Draw start and goal uniformly."""
@@ -34,11 +47,11 @@ class PointEnv:
     def step(self, action: np.ndarray) -> Step:
         """Move; walls stop the point."""
         noise = self._rng.normal(0, 0.01, 2)
-        move = 0.15 * np.clip(np.asarray(action, np.float64), -1, 1) + noise
+        move = 0.2 * np.clip(np.asarray(action, np.float64), -1, 1) + noise
         self._position = np.clip(self._position + move, -1, 1).astype(np.float32)
         self._time += 1
         distance, done = self._distance(), self._time >= self.spec.episode_length
-        return Step(self._position, self._position, distance < 0.1, distance, done)
+        return Step(self._position, self._position, distance < self.tolerance, distance, done)
 
     def render(self) -> np.ndarray:
         """A white square, the goal in green, the point in red."""

@@ -8,10 +8,10 @@ from jax.scipy.stats import norm
 
 from tdinfonce.networks.mlp import MLP
 
-__all__ = ["Actor"]
+__all__ = ["Actor", "DeterministicActor", "log_density"]
 
 EDGE = 0.999
-"""Actions beyond this get the mean density of the tail: data actions hit the bounds exactly, where atanh is infinite."""
+"""Actions beyond this get the mean density of the tail: stored actions reach the bounds, where atanh is infinite."""
 
 
 class Actor(eqx.Module):
@@ -71,3 +71,26 @@ def log_density(action: Array, loc: Array, scale: Array) -> Array:
     low = norm.logcdf((-edge - loc) / scale) - width
     high = norm.logcdf((loc - edge) / scale) - width
     return jnp.where(action <= -EDGE, low, jnp.where(action >= EDGE, high, middle))
+
+
+class DeterministicActor(eqx.Module):
+    """tanh of a network: one action for each state and goal."""
+
+    net: MLP
+
+    def __init__(
+        self,
+        key: Array,
+        observation_size: int,
+        goal_size: int,
+        action_size: int,
+        *,
+        hidden: tuple[int, ...],
+        layer_norm: bool = False,
+    ) -> None:
+        """Make a policy with ``hidden`` layers."""
+        self.net = MLP(key, (observation_size + goal_size, *hidden, action_size), layer_norm=layer_norm)
+
+    def __call__(self, observation: Array, goal: Array) -> Array:
+        """The action of each row."""
+        return jnp.tanh(self.net(observation, goal))

@@ -52,6 +52,10 @@ class ContrastiveCritic(eqx.Module):
         """ψ_k of each row."""
         return tuple(self._unit(tower(goal)) for tower in self.right)
 
+    def with_fixed_temperature(self) -> "ContrastiveCritic":
+        """The same critic, but its temperature gets no gradient."""
+        return eqx.tree_at(lambda m: m.log_temperature, self, jax.lax.stop_gradient(self.log_temperature))
+
     def _unit(self, x: Array) -> Array:
         if not self.normalise:
             return x

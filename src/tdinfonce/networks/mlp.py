@@ -1,5 +1,6 @@
 """The multi-layer perceptron: the only place that names an activation and an initialiser."""
 
+import itertools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -25,13 +26,11 @@ class MLP(eqx.Module):
         *,
         layer_norm: bool = False,
         activate_last: bool = False,
-        last_scale: float = 1.0,
     ) -> None:
-        """Make layers from ``sizes[0]`` inputs to ``sizes[-1]`` outputs; the last layer's weights times ``last_scale``."""
+        """Make layers from ``sizes[0]`` inputs to ``sizes[-1]`` outputs."""
         keys = jax.random.split(key, len(sizes) - 1)
         bounds = [(3.0 / n) ** 0.5 for n in sizes[:-1]]
-        bounds[-1] *= last_scale
-        shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
+        shapes = list(itertools.pairwise(sizes))
         self.weights = tuple(
             jax.random.uniform(k, shape, minval=-bound, maxval=bound)
             for k, shape, bound in zip(keys, shapes, bounds, strict=True)

@@ -41,7 +41,8 @@ def collect(
     explore = explore or Exploration()
     start = env.reset(seed)
     observation = start.observation
-    observations, achieved, actions = [observation], [start.achieved], []
+    observations, achieved = [observation], [start.achieved]
+    actions: list[np.ndarray] = []
     successes, distances = [], [start.distance]
     done = False
     while not done:

@@ -11,9 +11,7 @@ from tdinfonce.types import GoalEnv, Metrics
 __all__ = ["evaluate", "summarise"]
 
 
-def evaluate(
-    env: GoalEnv, policy: Policy, episodes: int, *, each: Callable[[Outcome], None] | None = None
-) -> Metrics:
+def evaluate(env: GoalEnv, policy: Policy, episodes: int, *, each: Callable[[Outcome], None] | None = None) -> Metrics:
     """Success and distance over the first ``episodes`` evaluation episodes, without exploration.
 
     ``success_any`` (the goal is reached at some step) is the paper's measure; ``success_final`` asks the last step.

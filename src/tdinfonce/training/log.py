@@ -18,7 +18,7 @@ class MetricLog:
         self.folder = folder
         self._board: Any = None
         if tensorboard:
-            from tensorboardX import SummaryWriter
+            from tensorboardX import SummaryWriter  # type: ignore[import-untyped]
 
             self._board = SummaryWriter(str(folder.path / "tensorboard"))
 

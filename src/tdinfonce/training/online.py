@@ -250,7 +250,10 @@ def statistics(replay: Replay) -> InputScale:
     goal_std = goal.std(axis=0)
     floor = max(float(goal_std.max()) / 4, 1e-6)
     return InputScale(
-        observation.mean(axis=0), np.maximum(observation.std(axis=0), 0.01), goal.mean(axis=0), np.maximum(goal_std, floor)
+        observation.mean(axis=0),
+        np.maximum(observation.std(axis=0), 0.01),
+        goal.mean(axis=0),
+        np.maximum(goal_std, floor),
     )
 
 

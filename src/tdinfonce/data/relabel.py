@@ -17,7 +17,7 @@ def geometric_offset(uniform: np.ndarray, left: np.ndarray, discount: float) -> 
         return np.ones_like(left)
     if discount >= 1:
         return uniform_offset(uniform, left)
-    log = np.log(np.float32(discount))
+    log = np.float32(np.log(discount))
     # The mass of the first k offsets is (1 - discount^k) / (1 - discount^left).
     mass = uniform * -np.expm1(left.astype(np.float32) * log)
     offset = 1 + (np.log1p(-mass) / log).astype(left.dtype)

@@ -225,16 +225,22 @@ class _Run:
         """Write a checkpoint."""
         counters = {"env_steps": self.env_steps, "episodes": self.episodes, "updates": self.updates}
         counters["milliseconds"] = int(1000 * self.wall())
-        parts = {"agent": self.agent, "replay": self.replay.state()}
+        pending = {f"metric:{name}": np.stack([m[name] for m in self.metrics]) for name in (self.metrics or [{}])[0]}
+        recent = {"outcomes": np.array(self.recent, np.float64)}
+        parts = {"agent": self.agent, "replay": self.replay.state(), "progress": recent | pending}
         checkpoint.save(self.folder.path, self.env_steps, parts, counters)
 
     def restore(self) -> None:
         """Continue from the newest checkpoint."""
-        counters, parts = checkpoint.read(checkpoint.latest(self.folder.path), "agent", "replay")
+        counters, parts = checkpoint.read(checkpoint.latest(self.folder.path), "agent", "replay", "progress")
         self.agent = checkpoint.restore_agent(self.create(0, None), parts["agent"])
         self.replay.restore(parts["replay"])
         self.env_steps, self.episodes, self.updates = (counters[k] for k in ("env_steps", "episodes", "updates"))
         self.before = counters["milliseconds"] / 1000
+        progress = parts["progress"]
+        self.recent.extend(Outcome(bool(o[0]), bool(o[1]), *o[2:5], int(o[5])) for o in progress.pop("outcomes").tolist())
+        names = [name.removeprefix("metric:") for name in progress]
+        self.metrics = [dict(zip(names, row, strict=True)) for row in zip(*progress.values(), strict=True)]
         rewind(self.folder, self.env_steps)
 
 

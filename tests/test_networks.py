@@ -49,7 +49,7 @@ def test_log_density_and_its_gradient_are_finite_at_the_bounds() -> None:
 
     for loc, scale in ((0.0, 1e-2), (3.0, 0.1), (-40.0, 1e-6), (0.0, 5.0)):
         value, slopes = jax.value_and_grad(total, argnums=(0, 1))(jnp.float32(loc), jnp.float32(scale))
-        assert np.isfinite(value) and all(np.isfinite(s) for s in slopes), (loc, scale)
+        assert np.all(np.isfinite([value, *slopes])), (loc, scale)
 
 
 def test_actor_samples_around_its_mode() -> None:

@@ -238,7 +238,8 @@ class _Run:
         self.env_steps, self.episodes, self.updates = (counters[k] for k in ("env_steps", "episodes", "updates"))
         self.before = counters["milliseconds"] / 1000
         progress = parts["progress"]
-        self.recent.extend(Outcome(bool(o[0]), bool(o[1]), *o[2:5], int(o[5])) for o in progress.pop("outcomes").tolist())
+        outcomes = progress.pop("outcomes").tolist()
+        self.recent.extend(Outcome(bool(o[0]), bool(o[1]), *o[2:5], int(o[5])) for o in outcomes)
         names = [name.removeprefix("metric:") for name in progress]
         self.metrics = [dict(zip(names, row, strict=True)) for row in zip(*progress.values(), strict=True)]
         rewind(self.folder, self.env_steps)

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -48,7 +49,11 @@ def batch_for(config: Any, seed: int = 0, shape: tuple[int, ...] = (32,)) -> Bat
 SCALE = InputScale(*(np.full(n, v, np.float32) for n, v in ((5, 1.0), (5, 2.0), (3, 1.0), (3, 2.0))))
 
 
-@eqx.filter_jit
+# Half the time of these tests is compiling; the tiny networks run fast enough without optimisation.
+quick_jit = functools.partial(eqx.filter_jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+@quick_jit
 def _create(name: str, config: Any, key: jax.Array) -> Any:
     return agents.load(name).Agent.create(key, SPEC, config, SCALE)
 
@@ -61,7 +66,7 @@ def create(name: str, config: Any, seed: int = 0) -> Any:
 traces: collections.Counter[str] = collections.Counter()
 
 
-@eqx.filter_jit
+@quick_jit
 def update(agent: Any, batch: Batch) -> tuple[Any, dict[str, jax.Array]]:
     traces[type(agent).__module__] += 1
     return agent.update(batch)
@@ -131,9 +136,14 @@ def test_targets_move_by_the_target_rate(name: str) -> None:
 def test_vmap_over_seeds(name: str) -> None:
     config = small(name)
     module, keys = agents.load(name), jax.random.split(jax.random.PRNGKey(1), 3)
-    many = eqx.filter_jit(eqx.filter_vmap(lambda key: module.Agent.create(key, SPEC, config, SCALE)))(keys)
     batch = batch_for(config)
-    many, metrics = eqx.filter_jit(eqx.filter_vmap(lambda agent: agent.update(batch)))(many)
+
+    @quick_jit
+    @eqx.filter_vmap
+    def first_update(key: jax.Array) -> Any:
+        return module.Agent.create(key, SPEC, config, SCALE).update(batch)
+
+    many, metrics = first_update(keys)
     alone, _ = update(_create(name, config, keys[1]), batch)
     for stacked, one in zip(arrays(many), arrays(alone), strict=True):
         np.testing.assert_allclose(stacked[1], one, rtol=2e-3, atol=2e-4)
@@ -144,12 +154,12 @@ def test_vmap_over_seeds(name: str) -> None:
 def test_act_takes_one_item_or_a_batch(name: str) -> None:
     agent, key = create(name, small(name)), jax.random.PRNGKey(0)
     states, goals = jax.random.normal(key, (4, 5)), jax.random.normal(key, (4, 3))
-    batch = agent.act(states, goals, key, greedy=True)
+    greedy = quick_jit(lambda *inputs: agent.act(*inputs, greedy=True))
+    batch = greedy(states, goals, key)
     assert batch.shape == (4, 2)
     assert np.all(np.abs(batch) <= 1)
-    np.testing.assert_allclose(agent.act(states[2], goals[2], key, greedy=True), batch[2], rtol=1e-4, atol=1e-5)
-    other = agent.act(states, goals, jax.random.PRNGKey(9), greedy=True)
-    np.testing.assert_array_equal(other, batch)
+    np.testing.assert_allclose(greedy(states[2], goals[2], key), batch[2], rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(greedy(states, goals, jax.random.PRNGKey(9)), batch)
 
 
 def recorder(kind: type) -> tuple[type, set[str]]:

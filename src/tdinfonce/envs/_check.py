@@ -15,6 +15,7 @@ def examine(name: str) -> tuple[list[str], list[str]]:
 
     Raises UserError if there is no such environment.
     """
+    envs.goal_spaces(name)  # says what was meant if the name is misspelt
     if name in envs.names():
         env = envs.make(name)
         start = env.reset(0)

@@ -239,7 +239,7 @@ class _Run:
         self.before = counters["milliseconds"] / 1000
         progress = parts["progress"]
         outcomes = progress.pop("outcomes").tolist()
-        self.recent.extend(Outcome(bool(o[0]), bool(o[1]), *o[2:5], int(o[5])) for o in outcomes)
+        self.recent.extend(Outcome(bool(o[0]), bool(o[1]), o[2], o[3], o[4], int(o[5])) for o in outcomes)
         names = [name.removeprefix("metric:") for name in progress]
         self.metrics = [dict(zip(names, row, strict=True)) for row in zip(*progress.values(), strict=True)]
         rewind(self.folder, self.env_steps)

@@ -69,6 +69,8 @@ def build(
         wanted = {name: value for name, value in envs.settings(env, preset).items() if name in fields}
         configs.append(dataclasses.replace(config, **wanted))
     configs = _apply(configs, settings)
+    for config in configs:
+        _check_ranges(config)
     name = agent.replace("_", "-")
     return Recipe(env, goal_space or spaces[0], name, preset, seed, *configs)
 
@@ -125,6 +127,30 @@ def _apply(configs: list[Any], settings: Sequence[str]) -> list[Any]:
         kind = typing.get_type_hints(type(config))[name]
         configs[fields[name]] = dataclasses.replace(config, **{name: _value(name, text, kind)})
     return configs
+
+
+AT_LEAST_ONE = {"env_steps", "updates_per_call", "batch_size", "eval_every", "eval_episodes", "final_episodes"}
+AT_LEAST_ONE |= {"critics", "n_step", "representation_size", "replay_capacity"}
+SHARES = {"exploration_uniform", "actor_future_share", "critic_future_share", "future_share", "monte_carlo_weight"}
+SHARES |= {"target_rate"}
+POSITIVE = {"temperature", "critic_rate", "actor_rate", "max_weight"}
+
+
+def _check_ranges(config: Any) -> None:
+    """Refuse values that cannot work, before anything is made."""
+    for name, value in dataclasses.asdict(config).items():
+        if name in AT_LEAST_ONE and value < 1:
+            raise UserError(f"{name} must be at least 1; got {value}")
+        if name in SHARES and not 0 <= value <= 1:
+            raise UserError(f"{name} must lie between 0 and 1; got {value}")
+        if name == "discount" and not 0 <= value < 1:
+            raise UserError(f"discount must be at least 0 and below 1; got {value}")
+        if name in POSITIVE and not value > 0:
+            raise UserError(f"{name} must be positive; got {value}")
+        if name == "hidden" and (not value or min(value) < 1):
+            raise UserError(f"hidden must name at least one width, such as 256,256; got {value}")
+        if isinstance(value, int | float) and not value >= 0:
+            raise UserError(f"{name} must not be negative; got {value}")
 
 
 def _value(name: str, text: str, kind: Any) -> Any:

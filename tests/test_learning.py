@@ -1,6 +1,7 @@
 """Every agent learns to reach points, and training as a whole does what it says."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,10 @@ def train(name: str, out: Path, seed: int, **settings: object) -> dict:
 
 @pytest.mark.parametrize("name", agents.names())
 def test_agent_reaches_points(name: str, tmp_path: Path) -> None:
+    before = time.process_time()
     result = train(name, tmp_path / "run", seed=101, eval_every=100_000)
     assert result["success_any"] >= 0.9, result
-    assert result["training_seconds"] < 60
+    assert time.process_time() - before < 60, "processor time, so that a busy machine does not matter"
     stored = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert stored["success_any"] == result["success_any"]
     assert (tmp_path / "run" / "COMPLETE").is_file()

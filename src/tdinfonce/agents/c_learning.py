@@ -42,9 +42,9 @@ class Config:
     """The odds of the target classifier are clipped to this."""
     layer_norm: bool = False
     """Whether hidden layers are standardised."""
-    critic_rate: float = 3e-4
+    critic_rate: float = 1e-3
     """Learning rate of the critic."""
-    actor_rate: float = 3e-4
+    actor_rate: float = 1e-3
     """Learning rate of the actor."""
     scale_inputs: bool = True
     """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
@@ -67,6 +67,8 @@ PRESETS = {
         discount=0.99,
         target_rate=0.005,
         hidden=(512,) * 4,
+        critic_rate=3e-4,
+        actor_rate=3e-4,
         scale_inputs=False,
         min_std=1e-6,
         mean_penalty=0.0,

@@ -43,9 +43,9 @@ class Config:
     """Whether the temperature is learned with the critic."""
     layer_norm: bool = False
     """Whether hidden layers are standardised."""
-    critic_rate: float = 3e-4
+    critic_rate: float = 1e-3
     """Learning rate of the critic."""
-    actor_rate: float = 3e-4
+    actor_rate: float = 1e-3
     """Learning rate of the actor."""
     scale_inputs: bool = True
     """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
@@ -65,7 +65,14 @@ class Config:
 PRESETS = {
     "fast": Config(),
     "paper": Config(
-        discount=0.99, hidden=(512,) * 4, scale_inputs=False, min_std=1e-6, mean_penalty=0.0, actor_future_share=0.5
+        discount=0.99,
+        hidden=(512,) * 4,
+        critic_rate=3e-4,
+        actor_rate=3e-4,
+        scale_inputs=False,
+        min_std=1e-6,
+        mean_penalty=0.0,
+        actor_future_share=0.5,
     ),
 }
 

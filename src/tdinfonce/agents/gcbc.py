@@ -30,7 +30,7 @@ class Config:
     """Widths of the hidden layers."""
     layer_norm: bool = False
     """Whether hidden layers are standardised."""
-    actor_rate: float = 3e-4
+    actor_rate: float = 1e-3
     """Learning rate of the actor."""
     scale_inputs: bool = True
     """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
@@ -45,7 +45,7 @@ class Config:
 
 PRESETS = {
     "fast": Config(),
-    "paper": Config(discount=0.99, hidden=(512,) * 4, scale_inputs=False, min_std=1e-6),
+    "paper": Config(discount=0.99, hidden=(512,) * 4, actor_rate=3e-4, scale_inputs=False, min_std=1e-6),
 }
 
 

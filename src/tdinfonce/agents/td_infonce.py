@@ -41,15 +41,15 @@ class Config:
     """Members of the critic's ensemble; the smallest logit counts."""
     normalise: bool = True
     """Whether φ and ψ have length one."""
-    temperature: float = 0.2
+    temperature: float = 0.05
     """Logits are divided by it."""
     learn_temperature: bool = True
     """Whether the temperature is learned with the critic."""
     layer_norm: bool = False
     """Whether hidden layers are standardised."""
-    critic_rate: float = 3e-4
+    critic_rate: float = 1e-3
     """Learning rate of the critic."""
-    actor_rate: float = 3e-4
+    actor_rate: float = 1e-3
     """Learning rate of the actor."""
     scale_inputs: bool = True
     """Whether inputs are scaled by mean and standard deviation of the warm-up data."""

@@ -17,7 +17,7 @@ NAMES = {
 }
 SETTINGS = {
     ("fetch-reach", "fast"): {
-        "env_steps": 4_000,
+        "env_steps": 3_000,
         "warmup_steps": 1_000,
         "eval_every": 1_000,
         "exploration_noise": 0.1,

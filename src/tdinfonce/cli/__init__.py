@@ -8,6 +8,7 @@ import importlib
 import io
 import os
 import pkgutil
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -90,8 +91,11 @@ def _parse(name: str, command: Any, words: list[str]) -> Any:
 
 
 def one_line(box: str, name: str) -> str:
-    """Flatten a boxed, wrapped message: its title, its first paragraphs, no frame."""
-    rows = [line.strip("│╭╮╰╯ ") for line in box.splitlines()]
-    words = [row.strip("─ ") for row in rows]
-    text = " ".join(word for word in words if word and not word.startswith("For full helptext"))
-    return f"{text} (see: tdinfonce {name} --help)"
+    """Flatten a boxed, wrapped message: no frame, no title, no repeated help."""
+    rows = [line.strip("│╭╮╰╯─ ") for line in box.splitlines() if not line.startswith("╭")]
+    text = " ".join(row for row in rows if row).partition("For full helptext")[0].partition("Argument helptext")[0]
+    # tyro lists every type that an optional value could have had; the reader wants the one that was meant.
+    text = re.sub(
+        r"no type matching (?:\{None\}\|)?(\S+) could be .*? from \['?(.*?)'?\]\..*", r"expected \1, got '\2'", text
+    )
+    return f"{text.strip()} (see: tdinfonce {name} --help)"

@@ -83,8 +83,7 @@ def logsumexp_penalty(logits: ArrayLike) -> Array:
 
 def log_normaliser(logits: Array, counts: ArrayLike | None) -> Array:
     """Log of the sum of exp(logits) over the candidates of each row, equal candidates counted in ``counts``."""
-    weight = None if counts is None else as_counts(counts, logits)
-    return jax.nn.logsumexp(logits, axis=1, b=weight)
+    return jax.nn.logsumexp(with_counts(logits, counts), axis=1)
 
 
 def at_positive(logits: Array, positive: ArrayLike | None) -> Array:
@@ -97,7 +96,9 @@ def at_positive(logits: Array, positive: ArrayLike | None) -> Array:
             f"positive must hold one integer for each row of logits, [{logits.shape[0]}]; "
             f"got {index.dtype} of shape {list(index.shape)}"
         )
-    return jnp.take_along_axis(logits, index[:, None], axis=1)[:, 0]
+    # A masked sum, since the gradient of an indexed read is a scatter, which is slow on a CPU.
+    chosen = index[:, None] == jnp.arange(logits.shape[1])
+    return jnp.sum(jnp.where(chosen, logits, 0), axis=1)
 
 
 def as_matrix(name: str, value: ArrayLike, *, square: bool) -> Array:
@@ -109,12 +110,14 @@ def as_matrix(name: str, value: ArrayLike, *, square: bool) -> Array:
     return matrix if jnp.issubdtype(matrix.dtype, jnp.floating) else matrix.astype(jnp.float32)
 
 
-def as_counts(counts: ArrayLike, logits: Array) -> Array:
-    """Return ``counts`` as one floating number for each column of ``logits``."""
-    weight = jnp.asarray(counts, dtype=logits.dtype)
-    if weight.shape != logits.shape[1:]:
+def with_counts(logits: Array, counts: ArrayLike | None) -> Array:
+    """Logits of the groups: n equal candidates weigh as one whose logit is higher by log n; none weigh nothing."""
+    if counts is None:
+        return logits
+    number = jnp.asarray(counts, dtype=logits.dtype)
+    if number.shape != logits.shape[1:]:
         raise ValueError(
             f"counts must hold one number for each column of logits, [{logits.shape[1]}]; "
-            f"got shape {list(weight.shape)}"
+            f"got shape {list(number.shape)}"
         )
-    return weight
+    return logits + jnp.log(number)

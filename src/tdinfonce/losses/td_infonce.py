@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from tdinfonce.losses.contrastive import as_counts, as_matrix, infonce, log_normaliser
+from tdinfonce.losses.contrastive import as_matrix, infonce, log_normaliser, with_counts
 
 __all__ = ["importance_weights", "td_infonce"]
 
@@ -24,9 +24,7 @@ def importance_weights(target_logits: ArrayLike, *, counts: ArrayLike | None = N
         ``[B, B]`` (or ``[B, M]``), rows sum to 1.
     """
     logits = as_matrix("target_logits", target_logits, square=counts is None)
-    weight = None if counts is None else as_counts(counts, logits)
-    shares = jnp.exp(logits - log_normaliser(logits, counts)[:, None])
-    return jax.lax.stop_gradient(shares if weight is None else shares * weight)
+    return jax.lax.stop_gradient(jax.nn.softmax(with_counts(logits, counts), axis=1))
 
 
 def td_infonce(

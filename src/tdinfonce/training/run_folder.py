@@ -14,6 +14,7 @@ from typing import Any
 
 import tdinfonce
 from tdinfonce.errors import UserError
+from tdinfonce.machine import visible_cores
 
 __all__ = ["RunFolder", "read_metrics", "versions"]
 
@@ -100,11 +101,10 @@ def versions() -> dict[str, Any]:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             found[name] = None
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return found | {
         "platform": platform.platform(),
         "machine": platform.machine(),
-        "cores": cores,
+        "cores": visible_cores(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "commit": _commit(),
     }

@@ -1,0 +1,83 @@
+"""One look for all figures: a colour, a marker and a name for each method."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+__all__ = ["COLOURS", "LABELS", "label", "new_figure", "panels", "plt", "save", "series_style"]
+
+COLOURS = {
+    "td-infonce": "#c0392b",
+    "contrastive-rl": "#2471a3",
+    "c-learning": "#1e8449",
+    "c-learning-normalised": "#82c99d",
+    "successor": "#8e44ad",
+    "certainty-equivalence": "#222222",
+    "monte-carlo-frequencies": "#7f8c8d",
+}
+MARKERS = {"td-infonce": "o", "contrastive-rl": "s", "c-learning": "^", "c-learning-normalised": "v", "successor": "D"}
+LABELS = {
+    "td-infonce": "TD InfoNCE",
+    "contrastive-rl": "contrastive RL (MC InfoNCE)",
+    "c-learning": "C-learning",
+    "c-learning-normalised": "C-learning, normalised",
+    "successor": "successor representation",
+    "certainty-equivalence": "floor: certainty equivalence",
+    "monte-carlo-frequencies": "floor: Monte Carlo frequencies",
+    "known-model": "SR with the known model",
+    "ablation-none": "C-learning",
+    "ablation-abc": "TD InfoNCE (a+b+c)",
+}
+
+
+def label(method: str) -> str:
+    """How a method is called in figures and tables."""
+    if method in LABELS:
+        return LABELS[method]
+    if method.startswith("ablation-"):
+        return "C-learning + " + "+".join(method.removeprefix("ablation-"))
+    return method
+
+
+def series_style(method: str) -> dict[str, Any]:
+    """Colour, marker and width of a method's line."""
+    main = method == "td-infonce"
+    return {
+        "color": COLOURS.get(method),
+        "marker": MARKERS.get(method),
+        "linewidth": 2.4 if main else 1.6,
+        "zorder": 4 if main else 3,
+        "markersize": 4,
+        "label": label(method),
+    }
+
+
+def new_figure(rows: int, columns: int, *, width: float = 4.2, height: float = 3.2) -> tuple[Figure, Any]:
+    """A figure with a grid of panels, always as a two-dimensional array."""
+    figure = plt.figure(figsize=(width * columns, height * rows), layout="constrained")
+    return figure, panels(figure, rows, columns)
+
+
+def panels(figure: Any, rows: int, columns: int) -> Any:
+    """A grid of panels in our look."""
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.flat:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(True, which="major", alpha=0.25)
+    return axes
+
+
+def save(figure: Figure, folder: Path, name: str = "figure") -> None:
+    """Write NAME.png and NAME.svg whole or not at all; fixed metadata keep the files reproducible."""
+    matplotlib.rcParams["svg.hashsalt"] = "tdinfonce"
+    for kind, metadata in (("png", None), ("svg", {"Date": None})):
+        partial = folder / f"{name}.partial.{kind}"
+        figure.savefig(partial, dpi=150, metadata=metadata)
+        partial.replace(folder / f"{name}.{kind}")
+    plt.close(figure)

@@ -1,0 +1,38 @@
+"""``tdinfonce report``: draw the figure and the table of a finished run again."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from tdinfonce.errors import UserError
+
+__all__ = ["Command"]
+
+
+@dataclass(frozen=True)
+class Command:
+    """Draw the figure and table of an experiment's run folder again, from its metrics."""
+
+    run_folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """A folder that `tdinfonce reproduce` wrote."""
+
+    def run(self) -> int:
+        """Draw."""
+        try:
+            config = json.loads((self.run_folder / "config.json").read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UserError(f"{self.run_folder} holds no run: config.json: {error.strerror}") from error
+        except ValueError as error:
+            raise UserError(f"{self.run_folder / 'config.json'} is not JSON: {error}") from error
+        if not isinstance(config, dict) or "experiment" not in config:
+            raise UserError(f"{self.run_folder} is not the run of an experiment; see: tdinfonce reproduce --list")
+        if not (self.run_folder / "metrics.jsonl").is_file():
+            raise UserError(f"{self.run_folder} has no metrics.jsonl: the run did not get that far")
+        from tdinfonce import experiments
+
+        experiments.load(str(config["experiment"])).report(self.run_folder)
+        print(f"Figure: {self.run_folder / 'figure.png'}\nTable:  {self.run_folder / 'table.md'}")
+        return 0

@@ -1,0 +1,71 @@
+"""One declarative file for each table and figure of the paper. The folder is the registry.
+
+A module ``tabular_occupancy.py`` holds ``EXPERIMENT`` and is run as ``tdinfonce reproduce tabular-occupancy``.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tdinfonce.errors import nearest
+from tdinfonce.progress import Progress
+from tdinfonce.training.run_folder import RunFolder
+
+__all__ = ["Experiment", "load", "names", "reproduce"]
+
+Log = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What an experiment shows, and how to run and draw it."""
+
+    shows: str
+    """One line for the list."""
+    paper: str
+    """Where it stands in the paper."""
+    duration: Mapping[str, str]
+    """For each budget, about how long it takes on 2 cores."""
+    budgets: Mapping[str, Any]
+    """For each budget, the config (a frozen dataclass)."""
+    run: Callable[[Any, int, Log, Callable[[int], None]], None]
+    """(config, seeds, log, advance): do the work, hand out rows, tell the progress."""
+    work: Callable[[Any, int], int]
+    """(config, seeds): how many units of progress `run` will report."""
+    report: Callable[[Path], None]
+    """Draw ``figure.png``, ``figure.svg`` and ``table.md`` from the folder's metrics."""
+    seeds: Mapping[str, int]
+    """For each budget, how many seeds unless the user says otherwise."""
+
+
+def names() -> dict[str, str]:
+    """Map each experiment's name to its module."""
+    modules = (m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+    return {name.replace("_", "-"): name for name in sorted(modules)}
+
+
+def load(name: str) -> Experiment:
+    """Import an experiment by its name."""
+    known = names()
+    if name not in known:
+        raise nearest("experiment", name, known)
+    experiment = importlib.import_module(f"{__name__}.{known[name]}").EXPERIMENT
+    assert isinstance(experiment, Experiment)
+    return experiment
+
+
+def reproduce(name: str, budget: str, seeds: int | None, out: Path, *, overwrite: bool = False) -> Path:
+    """Run an experiment into a run folder; return the folder."""
+    experiment = load(name)
+    config = experiment.budgets[budget]
+    count = experiment.seeds[budget] if seeds is None else seeds
+    described = {"experiment": name, "budget": budget, "seeds": count, "config": asdict(config)}
+    folder = RunFolder.create(out, described, overwrite=overwrite)
+    with Progress(name, experiment.work(config, count)) as bar:
+        experiment.run(config, count, folder.log, bar.advance)
+    experiment.report(folder.path)
+    folder.finish()
+    return folder.path

@@ -1,0 +1,127 @@
+"""The command line as a user meets it: quick help, one line for a mistake, exit code 2."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import tdinfonce
+from tdinfonce.cli import command_names, main
+
+
+def fails(capsys, *words) -> str:
+    assert main(list(words)) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("tdinfonce: ")
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+def test_help_names_every_command(capsys):
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for name in command_names():
+        assert f"  {name} " in text
+
+
+@pytest.mark.parametrize("command", command_names())
+def test_every_command_explains_itself(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert f"tdinfonce {command}" in text
+
+
+@pytest.mark.parametrize("words", [["--help"], ["reproduce", "--help"], ["--version"]])
+def test_help_needs_no_jax(words):
+    code = (
+        "import sys; from tdinfonce.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'jax', 'matplotlib', 'optax', 'gymnasium', 'mujoco'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"tdinfonce {tdinfonce.__version__}\n"
+
+
+def test_unknown_names_get_the_nearest_match_and_the_list(capsys):
+    text = fails(capsys, "reprodcue")
+    assert "Did you mean 'reproduce'?" in text
+    text = fails(capsys, "reproduce", "tabular-ocupancy")
+    assert "Did you mean 'tabular-occupancy'?" in text
+    assert "tabular-shortcuts" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["reproduce"], "name an experiment"),
+        (["reproduce", "tabular-occupancy", "--seeds", "0"], "--seeds must be at least 1"),
+        (["reproduce", "tabular-occupancy", "--seeds", "many"], "--seeds"),
+        (["reproduce", "tabular-occupancy", "--budget", "huge"], "'smoke', 'default', 'paper'"),
+        (["reproduce", "tabular-occupancy", "--sedes", "3"], "--seeds"),
+        (["reproduce", "tabular-occupancy", "extra"], "extra"),
+        (["report"], "RUN"),
+        (["report", "no/such/folder"], "holds no run"),
+        (["--verbose"], "unknown option"),
+    ],
+)
+def test_mistakes_get_one_line(capsys, words, said):
+    assert said in fails(capsys, *words)
+
+
+def test_a_broken_run_folder_is_named(capsys, tmp_path):
+    (tmp_path / "config.json").write_text("{")
+    assert "is not JSON" in fails(capsys, "report", str(tmp_path))
+    (tmp_path / "config.json").write_text('{"agent": "x"}')
+    assert "not the run of an experiment" in fails(capsys, "report", str(tmp_path))
+    (tmp_path / "config.json").write_text('{"experiment": "tabular-occupancy"}')
+    assert "no metrics.jsonl" in fails(capsys, "report", str(tmp_path))
+
+
+def test_list_says_what_where_and_how_long(capsys):
+    assert main(["reproduce", "--list"]) == 0
+    text = capsys.readouterr().out
+    for name in (
+        "tabular-occupancy",
+        "tabular-efficiency",
+        "tabular-known-model",
+        "tabular-c-learning-ablation",
+        "tabular-stitching",
+        "tabular-shortcuts",
+    ):
+        assert name in text
+    assert text.count("paper: ") == text.count("takes about: ") >= 6
+
+
+def test_ctrl_c_ends_at_once_with_one_line_and_no_orphans(tmp_path):
+    words = [sys.executable, "-m", "tdinfonce", "reproduce", "tabular-occupancy", "--out", str(tmp_path / "run")]
+    with subprocess.Popen(
+        words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as run:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "run" / "metrics.jsonl").exists() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        time.sleep(2)
+        os.killpg(run.pid, signal.SIGINT)
+        _, error = run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert error.splitlines()[-1] == "tdinfonce: stopped"
+    assert "Traceback" not in error
+    assert (tmp_path / "run" / "config.json").is_file()
+    assert not (tmp_path / "run" / "COMPLETE").exists()
+    time.sleep(1)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(run.pid, 0)

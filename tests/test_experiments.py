@@ -1,0 +1,55 @@
+"""Every tabular experiment runs from the command line and leaves a folder that explains itself."""
+
+import json
+
+import pytest
+
+from tdinfonce import experiments
+from tdinfonce.cli import main
+
+TABULAR = [name for name in experiments.names() if name.startswith("tabular-")]
+
+
+@pytest.mark.parametrize("name", TABULAR)
+def test_smoke(name, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(["reproduce", name, "--budget", "smoke", "--out", str(out)]) == 0
+    captured = capsys.readouterr()
+    assert "done" in captured.err
+    assert str(out / "figure.png") in captured.out
+    config = json.loads((out / "config.json").read_text())
+    assert (config["experiment"], config["budget"]) == (name, "smoke")
+    assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (out / "figure.svg").read_text()
+    assert "| " in (out / "table.md").read_text()
+    assert "paper" in (out / "table.md").read_text().lower()
+    assert (out / "COMPLETE").is_file()
+    assert not list(out.glob("*partial*"))
+    before = (out / "metrics.jsonl").read_text()
+    assert main(["reproduce", name, "--budget", "smoke", "--out", str(out)]) == 2
+    assert "earlier run" in capsys.readouterr().err
+    (out / "figure.png").unlink()
+    assert main(["report", str(out)]) == 0
+    assert (out / "figure.png").is_file()
+    assert (out / "metrics.jsonl").read_text() == before
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_every_budget_is_declared(name):
+    experiment = experiments.load(name)
+    assert set(experiment.budgets) == set(experiment.duration) == set(experiment.seeds) == {"smoke", "default", "paper"}
+    for budget, config in experiment.budgets.items():
+        json.dumps(config.__dict__, default=lambda value: value.__dict__)
+        assert experiment.work(config, experiment.seeds[budget]) > 0
+
+
+def test_the_paper_budget_has_the_size_of_the_paper():
+    budgets = {name: experiments.load(name).budgets["paper"] for name in TABULAR}
+    occupancy, efficiency = budgets["tabular-occupancy"], budgets["tabular-efficiency"]
+    assert occupancy.steps == efficiency.steps == 50_000
+    assert {discount for discount, _ in occupancy.sizes} == {0.9, 0.95, 0.99}
+    assert all(sizes == (100_000,) for _, sizes in occupancy.sizes)
+    headline = dict(efficiency.sizes)[0.95]
+    assert (headline[0], headline[-1], len(headline)) == (1_000, 10_000_000, 9)
+    assert budgets["tabular-stitching"].transitions == budgets["tabular-shortcuts"].transitions == 20_000
+    assert all(experiments.load(name).seeds["paper"] == 5 for name in TABULAR)

@@ -104,3 +104,23 @@ def test_bad_input_about_a_run(run: Path, tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "config.json").write_text("{}")
     assert main(["eval", str(tmp_path)]) == 2
     assert "not a training run" in capsys.readouterr().err
+
+
+def test_report_draws_the_learning_curve_and_eval_a_picture(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["report", str(run)]) == 0
+    assert (run / "figure.png").read_bytes()[:4] == b"\x89PNG"
+    assert "| 300 |" in (run / "table.md").read_text()
+    assert main(["eval", str(run), "--episodes", "1", "--picture", str(tmp_path / "a.png")]) == 0
+    from tdinfonce.envs.point import PointEnv
+    from tdinfonce.errors import UserError
+
+    def broken(self: PointEnv) -> None:
+        raise UserError("no graphics")
+
+    monkeypatch.setattr(PointEnv, "render", broken)
+    assert main(["eval", str(run), "--episodes", "1", "--picture", str(tmp_path / "b.png")]) == 0
+    for name in ("a.png", "b.png"):
+        assert (tmp_path / name).read_bytes()[:4] == b"\x89PNG"
+    assert main(["eval", str(run), "--episodes", "1", "--picture", "a.jpg"]) == 2

@@ -24,6 +24,8 @@ class Command:
     """Print the metrics as one JSON object instead of a table."""
     video: Path | None = None
     """Also write the first episodes as a film: a name ending in .mp4 or .gif."""
+    picture: Path | None = None
+    """Also write an episode as a picture (.png): rendered if the machine can, else the path to the goal."""
     video_episodes: int = 4
     """Episodes in the film."""
 
@@ -33,17 +35,21 @@ class Command:
             raise UserError("at least one episode is needed")
         if self.video is not None and self.video.suffix not in (".mp4", ".gif"):
             raise UserError(f"a video ends in .mp4 or .gif; got {self.video}")
+        if self.picture is not None and self.picture.suffix != ".png":
+            raise UserError(f"a picture ends in .png; got {self.picture}")
         import tdinfonce
         from tdinfonce.training import recipe
         from tdinfonce.training.evaluate import evaluate
 
         policy = tdinfonce.load(str(self.run_folder))
         plan, _ = recipe.read(self.run_folder)
-        env = plan.make_env(render=self.video is not None)
+        env = plan.make_env(render=self.video is not None or self.picture is not None)
         try:
             result = evaluate(env, lambda observation, goal, time: policy.act(observation, goal), self.episodes)
             if self.video is not None:
                 _film(self.video, env, policy, self.video_episodes)
+            if self.picture is not None:
+                _picture(self.picture, env, policy)
         finally:
             env.close()
         result |= {"env": plan.env, "agent": plan.agent, "seed": plan.seed, "env_steps": policy.env_steps}
@@ -51,8 +57,9 @@ class Command:
             print(json.dumps(result))
         else:
             _table(self.run_folder, result)
-            if self.video is not None:
-                print(f"video: {self.video}")
+            for name, path in (("video", self.video), ("picture", self.picture)):
+                if path is not None:
+                    print(f"{name}: {path}")
         return 0
 
 
@@ -68,6 +75,41 @@ def _table(folder: Path, result: dict[str, Any]) -> None:
     Console().print(table)
 
 
+def _frames(env: Any, policy: Any, seed: int) -> list[Any]:
+    """The images of one episode."""
+    start = env.reset(seed)
+    observation, done = start.observation, False
+    frames = [env.render()]
+    while not done:
+        step = env.step(policy.act(observation, start.goal))
+        observation, done = step.observation, step.done
+        frames.append(env.render())
+    return frames
+
+
+def _picture(path: Path, env: Any, policy: Any) -> None:
+    """Draw the first evaluation episode, or the paths of four of them where nothing can be rendered."""
+    import numpy as np
+
+    from tdinfonce.analysis.training import draw_frames, draw_paths
+    from tdinfonce.seeding import evaluation_seeds
+    from tdinfonce.training.collect import collect
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        draw_frames(path, _frames(env, policy, evaluation_seeds(1)[0]))
+        return
+    except UserError:
+        pass  # no graphics library: the paths need none
+    deciding, episodes = env.spec.deciding, []
+    for seed in evaluation_seeds(4):
+        goal = env.reset(seed).goal[deciding]
+        act = lambda observation, target, time: policy.act(observation, target)  # noqa: E731
+        states = collect(env, act, seed, np.random.default_rng(0))[0].achieved[:, deciding]
+        episodes.append((states, goal))
+    draw_paths(path, episodes)
+
+
 def _film(path: Path, env: Any, policy: Any, episodes: int) -> None:
     """Render the first evaluation episodes."""
     try:
@@ -76,15 +118,7 @@ def _film(path: Path, env: Any, policy: Any, episodes: int) -> None:
         raise UserError("videos need imageio: pip install 'tdinfonce[video]'") from error
     from tdinfonce.seeding import evaluation_seeds
 
-    frames = []
-    for seed in evaluation_seeds(episodes):
-        start = env.reset(seed)
-        observation, done = start.observation, False
-        frames.append(env.render())
-        while not done:
-            step = env.step(policy.act(observation, start.goal))
-            observation, done = step.observation, step.done
-            frames.append(env.render())
+    frames = [frame for seed in evaluation_seeds(episodes) for frame in _frames(env, policy, seed)]
     path.parent.mkdir(parents=True, exist_ok=True)
     options: dict[str, Any] = {"duration": 40, "loop": 0} if path.suffix == ".gif" else {"fps": 25}
     try:

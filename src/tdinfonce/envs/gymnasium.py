@@ -40,6 +40,8 @@ def open_gymnasium(name: str, *, render: bool = False) -> Any:
         import gymnasium_robotics  # type: ignore[import-untyped]
 
         gymnasium.register_envs(gymnasium_robotics)
+    if render and not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")  # the default needs a display
     if ":" in name and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # an installed command does not look for modules where it is called
     try:
@@ -125,9 +127,15 @@ class GymnasiumEnv:
 
     def render(self) -> np.ndarray:
         """The current state as an RGB image."""
-        image = self._env.render()
+        try:
+            image = self._env.render()
+        except Exception as error:  # each graphics library fails in its own way
+            raise UserError(
+                f"cannot render {self.spec.name}: {type(error).__name__}: {error}; "
+                "install libegl1 (or libosmesa6 and set MUJOCO_GL=osmesa)"
+            ) from error
         if image is None:
-            raise UserError(f"{self.spec.name} does not render; make it with render_mode 'rgb_array'")
+            raise UserError(f"{self.spec.name} does not render; its render_mode must allow 'rgb_array'")
         return np.asarray(image)
 
     def close(self) -> None:

@@ -64,7 +64,7 @@ class Config:
     n_step: int = 5
     """Ours: the positive is drawn from the next n states, and the bootstrap starts behind them. 1 is the paper."""
     monte_carlo_weight: float = 0.2
-    """Ours: share of a Monte Carlo InfoNCE term, whose positive is a future state of the episode. 0 is the paper."""
+    """Ours: share of rows whose positive is any future state of the episode, without bootstrap. 0 is the paper."""
 
     @property
     def sampling(self) -> GoalSampling:
@@ -154,22 +154,21 @@ class Agent(eqx.Module):
         future = self.target.embed(batch.bootstrap_observation, next_action, goal)
         target_logits = smallest(logits(future, self.target.embed_goal(batch.random_goal)))
 
-        # One pass of ψ for all candidates.
+        # A Monte Carlo row has a far future as its positive and does not bootstrap.
         rows = len(goal)
-        candidates = [batch.near_goal, batch.random_goal] + [batch.future_goal] * (c.monte_carlo_weight > 0)
+        monte_carlo = jnp.arange(rows) < round(c.monte_carlo_weight * rows)
+        positive = mix_goals(batch.near_goal, batch.future_goal, c.monte_carlo_weight)
+        discount = jnp.where(monte_carlo, 0.0, batch.bootstrap_discount)
+
         left = critic.embed(batch.observation, batch.action, goal)
-        right = critic.embed_goal(jnp.concatenate(candidates))
-        next_logits, random_logits, *rest = (
-            logits(left, tuple(r[i * rows : (i + 1) * rows] for r in right)) for i in range(len(candidates))
-        )
-        td = [
-            losses.td_infonce(near, random, target_logits, discount=batch.bootstrap_discount)
+        right = critic.embed_goal(jnp.concatenate([positive, batch.random_goal]))  # one pass of ψ
+        next_logits = logits(left, tuple(r[:rows] for r in right))
+        random_logits = logits(left, tuple(r[rows:] for r in right))
+        terms = [
+            losses.td_infonce(near, random, target_logits, discount=discount)
             for near, random in zip(next_logits, random_logits, strict=True)
         ]
-        loss = jnp.mean(jnp.stack(td))
-        for future_logits in rest:
-            term = jnp.mean(jnp.stack([losses.infonce(x) for x in future_logits]))
-            loss = (1 - c.monte_carlo_weight) * loss + c.monte_carlo_weight * term
+        loss = jnp.mean(jnp.stack(terms))
         return loss, critic_metrics(loss, next_logits[0], target_logits, critic)
 
     def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:

@@ -23,6 +23,9 @@ SETTINGS = {
         "exploration_noise": 0.1,
         "exploration_uniform": 0.1,
     },
+    ("fetch-push", "fast"): {"env_steps": 400_000, "warmup_steps": 5_000},
+    ("fetch-pick-and-place", "fast"): {"env_steps": 400_000, "warmup_steps": 5_000},
+    ("fetch-slide", "fast"): {"env_steps": 400_000, "warmup_steps": 5_000},
     ("fetch-reach", "paper"): {"env_steps": 500_000},
 }
 IDS = {

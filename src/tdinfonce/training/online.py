@@ -48,6 +48,9 @@ class OnlineConfig:
     """Standard deviation of the Gaussian noise on collected actions."""
     exploration_uniform: float = 0.3
     """Share of collected actions that are uniform."""
+    exploration_episodes: float = 0.5
+    """Share of collected episodes with that exploration; the others follow the policy's own samples, so that the
+    replay shows where the policy gets stuck when nothing shakes it."""
     eval_every: int = 10_000
     """Environment steps between evaluations (and checkpoints)."""
     eval_episodes: int = 20
@@ -162,7 +165,9 @@ class _Run:
             return collect(self.env, uniform_policy(self.env.spec.action_size, rng), start, rng)
         c = self.config
         policy = policy_of(self.agent, seeding.derive(self.seed, "policy", self.episodes), self.env.spec.episode_length)
-        return collect(self.env, policy, start, rng, Exploration(c.exploration_noise, c.exploration_uniform))
+        explore = rng.random() < c.exploration_episodes
+        chosen = Exploration(c.exploration_noise, c.exploration_uniform) if explore else Exploration()
+        return collect(self.env, policy, start, rng, chosen)
 
     def _update(self) -> None:
         c = self.config

@@ -132,7 +132,7 @@ def _apply(configs: list[Any], settings: Sequence[str]) -> list[Any]:
 AT_LEAST_ONE = {"env_steps", "updates_per_call", "batch_size", "eval_every", "eval_episodes", "final_episodes"}
 AT_LEAST_ONE |= {"critics", "n_step", "representation_size", "replay_capacity"}
 SHARES = {"exploration_uniform", "actor_future_share", "critic_future_share", "future_share", "monte_carlo_weight"}
-SHARES |= {"target_rate"}
+SHARES |= {"target_rate", "exploration_episodes"}
 POSITIVE = {"temperature", "critic_rate", "actor_rate", "max_weight"}
 
 

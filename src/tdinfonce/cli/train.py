@@ -1,6 +1,7 @@
 """`tdinfonce train`."""
 
 import dataclasses
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +82,8 @@ def _train(plan, folder: Path, *, overwrite: bool = False, resume: bool = False)
     from tdinfonce.training.online import run_online
     from tdinfonce.training.run_folder import RunFolder
 
+    # A scheduler that ends a job sends SIGTERM: save as for Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     env = plan.make_env()
     try:
         place = RunFolder(folder) if resume else RunFolder.create(folder, plan.as_json(env.spec), overwrite=overwrite)

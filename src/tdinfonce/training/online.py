@@ -102,8 +102,7 @@ def run_online(
     log = MetricLog(folder)
     title = f"{env.spec.name} seed {seed}"
     try:
-        with Progress(title, config.env_steps) as progress:
-            progress.advance(run.env_steps)
+        with Progress(title, config.env_steps, done=run.env_steps) as progress:
             while run.env_steps < config.env_steps:
                 taken = run.iterate(log)
                 progress.advance(taken, run.note)
@@ -242,6 +241,7 @@ class _Run:
         self.replay.restore(parts["replay"])
         self.env_steps, self.episodes, self.updates = (counters[k] for k in ("env_steps", "episodes", "updates"))
         self.before = counters["milliseconds"] / 1000
+        self.note = f"continued at {self.env_steps:,}"
         progress = parts["progress"]
         outcomes = progress.pop("outcomes").tolist()
         self.recent.extend(Outcome(bool(o[0]), bool(o[1]), o[2], o[3], o[4], int(o[5])) for o in outcomes)

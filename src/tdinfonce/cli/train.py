@@ -2,6 +2,7 @@
 
 import dataclasses
 import signal
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,7 +84,8 @@ def _train(plan, folder: Path, *, overwrite: bool = False, resume: bool = False)
     from tdinfonce.training.run_folder import RunFolder
 
     # A scheduler that ends a job sends SIGTERM: save as for Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler) if main_thread else None
     env = plan.make_env()
     try:
         place = RunFolder(folder) if resume else RunFolder.create(folder, plan.as_json(env.spec), overwrite=overwrite)
@@ -100,6 +102,8 @@ def _train(plan, folder: Path, *, overwrite: bool = False, resume: bool = False)
             raise
     finally:
         env.close()
+        if main_thread:
+            signal.signal(signal.SIGTERM, before)
     print(
         f"{folder}: success_any {result['success_any']:.2f}, success_final {result['success_final']:.2f}, "
         f"min_distance {result['min_distance']:.3f} over {result['episodes']} episodes; "

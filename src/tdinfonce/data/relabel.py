@@ -19,7 +19,9 @@ def geometric_offset(uniform: np.ndarray, left: np.ndarray, discount: float) -> 
         return uniform_offset(uniform, left)
     log = np.float32(np.log(discount))
     # The mass of the first k offsets is (1 - discount^k) / (1 - discount^left).
-    mass = uniform * -np.expm1(left.astype(np.float32) * log)
+    # Few different values of `left` occur, so a table is cheaper than one exponential for each draw.
+    table = -np.expm1(np.arange(int(left.max()) + 1, dtype=np.float32) * log)
+    mass = uniform * table[left]
     offset = 1 + (np.log1p(-mass) / log).astype(left.dtype)
     return np.minimum(offset, left)
 

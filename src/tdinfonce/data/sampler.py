@@ -33,11 +33,13 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
 
     next_observation = take(episodes.observation, row + 1)
     next_goal = near_goal = take(episodes.achieved, row + 1)
-    bootstrap_observation, steps = next_observation, np.ones_like(left)
+    bootstrap_observation, bootstrap_discount = next_observation, np.full(shape, how.discount, np.float32)
     if how.n_step > 1:
         steps = np.minimum(left, how.n_step)
         near_goal = take(episodes.achieved, row + geometric_offset(uniform[1], steps, how.discount))
         bootstrap_observation = take(episodes.observation, row + steps)
+        powers = np.float32(how.discount) ** np.arange(how.n_step + 1, dtype=np.float32)
+        bootstrap_discount = powers[steps].reshape(shape)
     return Batch(
         observation=take(episodes.observation, row),
         action=take(episodes.action, row),
@@ -48,7 +50,7 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
         random_goal=take(episodes.achieved, other),
         near_goal=near_goal,
         bootstrap_observation=bootstrap_observation,
-        bootstrap_discount=(np.float32(how.discount) ** steps).astype(np.float32).reshape(shape),
+        bootstrap_discount=bootstrap_discount,
     )
 
 
@@ -58,7 +60,8 @@ def _transitions(episodes: Episodes, rng: np.random.Generator, count: int) -> tu
     if length.min() == length.max():
         steps = int(length[0])
         flat = rng.integers(len(length) * steps, size=count)
-        which, time = np.divmod(flat, steps)
+        which = flat // steps
+        time = flat - which * steps
         return episodes.start[which] + time, steps - time
     end = np.cumsum(length)
     flat = rng.integers(end[-1], size=count)

@@ -106,7 +106,7 @@ def plot_against_size(
     results: Results, folder: Path, order: Sequence[str], title: str, discounts: Sequence[float], name: str = "figure"
 ) -> None:
     """Error against the number of transitions: a row for each discount, a column for each regime."""
-    figure, axes = new_figure(len(discounts), 2, width=5.4)
+    figure, axes = new_figure(len(discounts), 2, width=5.4, height=3.8)
     for axis, discount, regime in _panels(axes, discounts):
         sizes = results.values("size", discount=discount)
         for method in results.methods(order):
@@ -164,6 +164,32 @@ def efficiency_factors(
         needed = size_to_reach(sizes, mean, level)
         factors[baseline] = float("inf") if needed == 0 else sizes[-1] / needed
     return factors
+
+
+def factor(value: float) -> str:
+    """A data-efficiency factor in words."""
+    if value == 0:
+        return "never"
+    if value == float("inf"):
+        return "from the smallest size on"
+    return f"{value:,.0f}×" if value >= 10 else f"{value:.1f}×"
+
+
+def factors_at_one_step_size(results: Results, discount: float, regime: str, baselines: Sequence[str]) -> str:
+    """The factors if every method had used the same step size: from the tuning seeds, one row for each step size."""
+    tuned = [row for row in results.rows if row["phase"] == "tune" and row["discount"] == discount]
+    sizes = sorted({row["size"] for row in tuned})
+
+    def errors(method: str, rate: float) -> list[float]:
+        rows = [select(tuned, method=method, learning_rate=rate, size=size) for size in sizes]
+        return [float(np.exp(np.mean([np.log(row[regime]) for row in found]))) for found in rows]
+
+    lines = []
+    for rate in sorted({row["learning_rate"] for row in tuned}):
+        ours = errors("td-infonce", rate)
+        needed = [size_to_reach(sizes, ours, errors(baseline, rate)[-1]) for baseline in baselines]
+        lines.append([f"{rate:g}", *(factor(sizes[-1] / n if n else float("inf")) for n in needed)])
+    return markdown_table(["step size of all methods", *(label(b) for b in baselines)], lines)
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

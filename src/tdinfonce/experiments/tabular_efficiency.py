@@ -30,18 +30,22 @@ def report(folder: Path) -> None:
     parts = [
         "Data-efficiency factor: the largest data set divided by the size at which TD InfoNCE already has the error "
         "that the baseline has on the largest one (log-log interpolation of means over seeds). "
-        "'0×' means that TD InfoNCE's error never comes down to the baseline's.",
+        "'never' means that TD InfoNCE's error does not come down to the baseline's.",
     ]
     for discount in results.discounts():
         largest = results.values("size", discount=discount)[-1]
         parts += [f"## Discount {discount:g}"]
         factors = {r: draw.efficiency_factors(results, discount, r, BASELINES) for r in draw.REGIME_TITLES}
         rows = [
-            [f"less data than {label(b)}", PAPER_FACTORS[b], *(f"{factors[r][b]:.3g}×" for r in draw.REGIME_TITLES)]
+            [f"less data than {label(b)}", PAPER_FACTORS[b], *(draw.factor(factors[r][b]) for r in draw.REGIME_TITLES)]
             for b in BASELINES
         ]
         rows += [[f"error at {largest:,} against the best baseline", "25 % lower", *_against_best(results, discount)]]
         parts += [draw.markdown_table(["claim", "paper", *draw.REGIME_TITLES.values()], rows)]
+        parts += [
+            "The same factors if all methods had used one and the same constant step size (tuning seeds):",
+            draw.factors_at_one_step_size(results, discount, "constant", BASELINES),
+        ]
         for regime in draw.REGIME_TITLES:
             parts += [f"Errors, {draw.REGIME_TITLES[regime]}:", _errors(results, discount, regime)]
     parts += ["## Step sizes", "Tuned for each method, size and regime on seeds of their own."]

@@ -40,9 +40,9 @@ class Experiment:
     run: Callable[[Any, int, Log, Callable[[int], None]], None] | None = None
     """(config, seeds, log, advance): do the work, hand out rows, tell the progress."""
     work: Callable[[Any, int], int] | None = None
-    """(config, seeds): how many units of progress `run` will report."""
+    """(config, seeds): how many units of progress there will be."""
     grid: Callable[[Any, int], Sequence[GridRun]] | None = None
-    """(config, seeds): instead of `run` and `work`, the training runs this experiment consists of."""
+    """(config, seeds): instead of `run`, the training runs this experiment consists of."""
 
 
 def names() -> dict[str, str]:

@@ -4,4 +4,17 @@ Importing this package is cheap: JAX is imported only with the part that needs i
 for example ``from tdinfonce import losses``.
 """
 
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tdinfonce.training.policy import TrainedPolicy
+
 __version__ = "0.1.0.dev0"
+
+
+def load(run: str) -> "TrainedPolicy":
+    """Load the policy of a run folder; its ``act(observation, goal)`` needs no environment and no replay."""
+    # By name: every module imports this one, so a plain import would tie all of them to the trainer.
+    loaded: TrainedPolicy = importlib.import_module("tdinfonce.training.policy").load(run)
+    return loaded

@@ -12,10 +12,10 @@ __all__ = ["Progress"]
 class Progress:
     """Counts steps towards a total. Use as a context manager and call `advance`; threads may share it."""
 
-    def __init__(self, title: str, total: int, *, unit: str = "steps", every: float = 10.0) -> None:
-        """Prepare a display; ``every`` is the number of seconds between plain lines."""
+    def __init__(self, title: str, total: int, *, unit: str = "steps", every: float = 10.0, done: int = 0) -> None:
+        """Prepare a display; ``every`` is the number of seconds between plain lines, ``done`` was done before."""
         self.title, self.total, self.unit, self.every = title, max(int(total), 1), unit, every
-        self.done = 0
+        self.done = self._before = done
         self.note = ""
         self._lock = threading.Lock()
 
@@ -63,13 +63,13 @@ class Progress:
                 self._line()
 
     def _rate(self, now: float) -> str:
-        rate = self.done / max(now - self._start, 1e-9)
+        rate = (self.done - self._before) / max(now - self._start, 1e-9)
         return f"{rate:,.0f} {self.unit}/s" if rate >= 10 else f"{rate:.2g} {self.unit}/s"
 
     def _line(self) -> None:
         now = time.monotonic()
         elapsed = now - self._start
-        left = elapsed * (self.total - self.done) / max(self.done, 1)
+        left = elapsed * (self.total - self.done) / max(self.done - self._before, 1)
         text = f"{self.title}: {self.done:,}/{self.total:,} {self.unit}, {self._rate(now)}, {elapsed:.0f} s"
         text += f", about {left:.0f} s left" if self.done < self.total else ", done"
         print(text + (f" · {self.note}" if self.note else ""), file=sys.stderr, flush=True)

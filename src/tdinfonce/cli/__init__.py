@@ -39,7 +39,7 @@ def command_names() -> dict[str, str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return 0, or 2 after one line about bad input, or 130 after Ctrl-C."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    words = [*(sys.argv[1:] if argv is None else argv)]  # the command `list` hides the built-in name here
     try:
         return _run(words)
     except UserError as error:

@@ -14,10 +14,10 @@ __all__ = ["Command"]
 
 @dataclass(frozen=True)
 class Command:
-    """Draw the figure and table of an experiment's run folder again, from its metrics."""
+    """Draw the figure and table of a run folder again, from its metrics."""
 
     run_folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """A folder that `tdinfonce reproduce` wrote."""
+    """A folder that `tdinfonce reproduce` or `tdinfonce train` wrote."""
 
     def run(self) -> int:
         """Draw."""
@@ -27,6 +27,12 @@ class Command:
             raise UserError(f"{self.run_folder} holds no run: config.json: {error.strerror}") from error
         except ValueError as error:
             raise UserError(f"{self.run_folder / 'config.json'} is not JSON: {error}") from error
+        if isinstance(config, dict) and config.get("kind") == "online":
+            from tdinfonce.analysis import training
+
+            training.report(self.run_folder)
+            print(f"Figure: {self.run_folder / 'figure.png'}\nTable:  {self.run_folder / 'table.md'}")
+            return 0
         if not isinstance(config, dict) or "experiment" not in config:
             raise UserError(f"{self.run_folder} is not the run of an experiment; see: tdinfonce reproduce --list")
         if not (self.run_folder / "COMPLETE").is_file():

@@ -4,15 +4,17 @@ A module ``tabular_occupancy.py`` holds ``EXPERIMENT`` and is run as ``tdinfonce
 """
 
 import importlib
+import json
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tdinfonce.errors import nearest
 from tdinfonce.progress import Progress
-from tdinfonce.training.run_folder import RunFolder
+from tdinfonce.training.run_folder import CONFIG, RunFolder
+from tdinfonce.training.sweep import GridRun, run_grid
 
 __all__ = ["Experiment", "load", "names", "reproduce"]
 
@@ -31,14 +33,16 @@ class Experiment:
     """For each budget, about how long it takes on 2 cores."""
     budgets: Mapping[str, Any]
     """For each budget, the config (a frozen dataclass)."""
-    run: Callable[[Any, int, Log, Callable[[int], None]], None]
-    """(config, seeds, log, advance): do the work, hand out rows, tell the progress."""
-    work: Callable[[Any, int], int]
-    """(config, seeds): how many units of progress `run` will report."""
     report: Callable[[Path], None]
     """Draw ``figure.png``, ``figure.svg`` and ``table.md`` from the folder's metrics."""
     seeds: Mapping[str, int]
     """For each budget, how many seeds unless the user says otherwise."""
+    run: Callable[[Any, int, Log, Callable[[int], None]], None] | None = None
+    """(config, seeds, log, advance): do the work, hand out rows, tell the progress."""
+    work: Callable[[Any, int], int] | None = None
+    """(config, seeds): how many units of progress there will be."""
+    grid: Callable[[Any, int], Sequence[GridRun]] | None = None
+    """(config, seeds): instead of `run`, the training runs this experiment consists of."""
 
 
 def names() -> dict[str, str]:
@@ -63,9 +67,29 @@ def reproduce(name: str, budget: str, seeds: int | None, out: Path, *, overwrite
     config = experiment.budgets[budget]
     count = experiment.seeds[budget] if seeds is None else seeds
     described = {"experiment": name, "budget": budget, "seeds": count, "config": asdict(config)}
+    if experiment.grid is not None:
+        return _train_grid(experiment, experiment.grid(config, count), described, out, overwrite=overwrite)
+    if experiment.run is None or experiment.work is None:
+        raise TypeError(f"the experiment {name} has neither a grid nor a run and its work")
     folder = RunFolder.create(out, described, overwrite=overwrite)
     with Progress(name, experiment.work(config, count)) as bar:
         experiment.run(config, count, folder.log, bar.advance)
+    experiment.report(folder.path)
+    folder.finish()
+    return folder.path
+
+
+def _train_grid(
+    experiment: Experiment, runs: Sequence[GridRun], described: dict[str, Any], out: Path, *, overwrite: bool
+) -> Path:
+    """Run a grid of training runs, or what is left of it: the same command continues a stopped grid."""
+    try:
+        same = json.loads((out / CONFIG).read_text(encoding="utf-8")) == json.loads(json.dumps(described))
+    except (OSError, ValueError):
+        same = False
+    folder = RunFolder(out) if same and not overwrite else RunFolder.create(out, described, overwrite=overwrite)
+    with Progress(str(described["experiment"]), len(runs), unit="runs", every=60.0) as bar:
+        run_grid(folder.path, runs, advance=bar.advance)
     experiment.report(folder.path)
     folder.finish()
     return folder.path

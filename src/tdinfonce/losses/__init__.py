@@ -5,14 +5,20 @@ They hold no parameters, know no networks and draw no random numbers, so they fi
 
 from tdinfonce.losses.c_learning import c_learning
 from tdinfonce.losses.contrastive import binary_nce, infonce, logsumexp_penalty, symmetric_infonce
+from tdinfonce.losses.policy import cloning, goal_infonce, maximise
 from tdinfonce.losses.td_infonce import importance_weights, td_infonce
+from tdinfonce.losses.value import td_error
 
 __all__ = [
     "binary_nce",
     "c_learning",
+    "cloning",
+    "goal_infonce",
     "importance_weights",
     "infonce",
     "logsumexp_penalty",
+    "maximise",
     "symmetric_infonce",
+    "td_error",
     "td_infonce",
 ]

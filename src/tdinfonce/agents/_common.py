@@ -1,0 +1,119 @@
+"""What several agents need: functions, no base class."""
+
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from tdinfonce import losses
+from tdinfonce.networks.actor import Actor
+from tdinfonce.networks.critic import ContrastiveCritic, pair_logits, smallest
+from tdinfonce.types import Batch, EnvSpec, InputScale, Metrics
+
+__all__ = [
+    "act",
+    "begin",
+    "copy",
+    "descend",
+    "input_scale",
+    "maximise_logit",
+    "mix_goals",
+    "polyak",
+    "propose",
+    "scale_batch",
+    "scale_goal",
+    "scale_observation",
+]
+
+Model = TypeVar("Model")
+
+
+def begin(model: Any, rate: float) -> Any:
+    """A fresh Adam state for the arrays of a model."""
+    return optax.adam(rate).init(eqx.filter(model, eqx.is_array))
+
+
+def descend(model: Model, gradient: Any, state: Any, rate: float) -> tuple[Model, Any]:
+    """One Adam step: the new model and the new optimiser state."""
+    change, state = optax.adam(rate).update(gradient, state)
+    return eqx.apply_updates(model, change), state
+
+
+def polyak(target: Model, online: Model, rate: float) -> Model:
+    """Move each array of the target by ``rate`` of its way to the online one."""
+
+    def move(old: Any, new: Any) -> Any:
+        return old + rate * (new - old) if eqx.is_array(old) else old
+
+    return jax.tree.map(move, target, online)
+
+
+def copy(model: Model) -> Model:
+    """A model with its own arrays: two names for one buffer could not be donated."""
+    return jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, model)
+
+
+def act(actor: Actor, scale: InputScale, observation: Any, goal: Any, key: Array, *, greedy: bool) -> Array:
+    """The action of a tanh-Gaussian policy for raw inputs: a sample, or the mode."""
+    observation, goal = scale_observation(scale, observation), scale_goal(scale, goal)
+    return actor.mode(observation, goal) if greedy else actor.sample(observation, goal, key)
+
+
+def propose(actor: Actor, observation: Array, goal: Array, key: Array) -> tuple[Array, Array, Metrics]:
+    """Differentiable actions, the mean square of their location before squashing, and what to log of the policy."""
+    loc, scale = actor(observation, goal)
+    action = jnp.tanh(loc + scale * jax.random.normal(key, loc.shape))
+    return action, jnp.mean(jnp.square(loc)), {"actor/std": jnp.mean(scale), "actor/location": jnp.mean(jnp.abs(loc))}
+
+
+def maximise_logit(
+    actor: Actor, critic: ContrastiveCritic, batch: Batch, key: Array, *, future_share: float, mean_penalty: float
+) -> tuple[Array, Metrics]:
+    """The actor's loss of the critics f(s, a, g) that tie commanded and predicted goal: minus the smallest logit."""
+    goal = mix_goals(batch.random_goal, batch.future_goal, future_share)
+    action, size, metrics = propose(actor, batch.observation, goal, key)
+    value = smallest(pair_logits(critic.embed(batch.observation, action), critic.embed_goal(goal)))
+    reach = jnp.mean(losses.maximise(value))
+    return reach + mean_penalty * size, metrics | {"actor/loss": reach}
+
+
+def mix_goals(random: Array, future: Array, share: float) -> Array:
+    """Future goals in the first ``share`` of the rows, random goals in the others (rows are independent draws)."""
+    split = round(share * len(random))
+    return jnp.concatenate([future[:split], random[split:]])
+
+
+def input_scale(spec: EnvSpec, scale: InputScale | None, *, use: bool) -> InputScale:
+    """The scale an agent keeps: the one it was given if it wants scaled inputs, otherwise one that changes nothing."""
+    chosen = scale if use and scale is not None else InputScale.identity(spec)
+    return jax.tree.map(lambda x: jnp.array(x, jnp.float32), chosen)
+
+
+def scale_observation(scale: InputScale, observation: Array) -> Array:
+    """An observation in units of its standard deviation."""
+    return _compress((observation - scale.observation_mean) / scale.observation_std)
+
+
+def scale_goal(scale: InputScale, goal: Array) -> Array:
+    """A goal in units of its standard deviation."""
+    return _compress((goal - scale.goal_mean) / scale.goal_std)
+
+
+def scale_batch(scale: InputScale, batch: Batch) -> Batch:
+    """A batch whose observations and goals are scaled."""
+    observations = {name: scale_observation(scale, getattr(batch, name)) for name in batch._fields if "observ" in name}
+    goals = {name: scale_goal(scale, getattr(batch, name)) for name in batch._fields if name.endswith("goal")}
+    return batch._replace(**observations, **goals)
+
+
+def _compress(x: Array, knee: float = 5.0) -> Array:
+    """Identity up to ±knee, logarithmic beyond.
+
+    The first data hardly move some coordinates (the height of a block), so later values lie far outside; clipping
+    would erase them.
+    """
+    excess = jnp.maximum(jnp.abs(x) - knee, 0.0)
+    return jnp.clip(x, -knee, knee) + jnp.sign(x) * jnp.log1p(excess)

@@ -1,0 +1,158 @@
+"""C-learning: a classifier of future against random states, trained by temporal differences.
+
+The critic σ(f(s, a, u)) tells whether u comes from the discounted future of (s, a) or from anywhere. The next state is
+positive with weight 1 - discount; a random state is positive with the odds that the target classifier gives it at the
+next state, where the policy acts for that same state as its goal. The policy maximises the logit of its goal.
+
+The actor sees the critic from before its step.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tdinfonce import losses
+from tdinfonce.agents._common import act, begin, copy, descend, input_scale, maximise_logit, polyak, scale_batch
+from tdinfonce.networks.actor import Actor
+from tdinfonce.networks.critic import ContrastiveCritic, pair_logits, smallest
+from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
+
+__all__ = ["PRESETS", "Agent", "Config"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Hyper-parameters; the defaults are the preset `fast`."""
+
+    discount: float = 0.95
+    """Of the occupancy: 1 / (1 - discount) steps is the horizon."""
+    target_rate: float = 0.02
+    """How far the target critic moves to the critic at each update."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of every network."""
+    representation_size: int = 64
+    """Length of φ and ψ."""
+    critics: int = 2
+    """Members of the critic's ensemble; the smallest logit counts."""
+    max_weight: float = 20.0
+    """The odds of the target classifier are clipped to this."""
+    layer_norm: bool = False
+    """Whether hidden layers are standardised."""
+    critic_rate: float = 1e-3
+    """Learning rate of the critic."""
+    actor_rate: float = 1e-3
+    """Learning rate of the actor."""
+    scale_inputs: bool = True
+    """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
+    min_std: float = 0.1
+    """Smallest standard deviation of the policy before squashing."""
+    mean_penalty: float = 0.01
+    """Weight of the squared location of the policy before squashing: keeps it out of the flat part of tanh."""
+    actor_future_share: float = 0.5
+    """Share of future goals among the goals the actor is trained on; the others are random states."""
+
+    @property
+    def sampling(self) -> GoalSampling:
+        """The goals this agent needs."""
+        return GoalSampling(self.discount)
+
+
+PRESETS = {
+    "fast": Config(),
+    "paper": Config(
+        discount=0.99,
+        target_rate=0.005,
+        hidden=(512,) * 4,
+        critic_rate=3e-4,
+        actor_rate=3e-4,
+        scale_inputs=False,
+        min_std=1e-6,
+        mean_penalty=0.0,
+    ),
+}
+
+
+class Agent(eqx.Module):
+    """Actor, critic, target critic and optimiser states."""
+
+    config: Config = eqx.field(static=True)
+    key: Array
+    scale: InputScale
+    actor: Actor
+    critic: ContrastiveCritic
+    target: ContrastiveCritic
+    actor_state: object
+    critic_state: object
+
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent."""
+        key, actor_key, critic_key = jax.random.split(key, 3)
+        c, state, goal, action = config, spec.observation_size, spec.goal_size, spec.action_size
+        actor = Actor(actor_key, state, goal, action, hidden=c.hidden, min_std=c.min_std, layer_norm=c.layer_norm)
+        critic = ContrastiveCritic(
+            critic_key,
+            state + action,
+            goal,
+            hidden=c.hidden,
+            representation_size=c.representation_size,
+            members=c.critics,
+            normalise=False,
+            layer_norm=c.layer_norm,
+        )
+        scale = input_scale(spec, scale, use=c.scale_inputs)
+        states = begin(actor, c.actor_rate), begin(critic, c.critic_rate)
+        return cls(config, key, scale, actor, critic, copy(critic), *states)
+
+    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
+        """Sample an action, or take the policy's mode."""
+        return act(self.actor, self.scale, observation, goal, key, greedy=greedy)
+
+    def update(self, batch: Batch) -> tuple[Self, Metrics]:
+        """One step of critic and actor on the same old parameters, then of the target."""
+        c = self.config
+        key, critic_key, actor_key = jax.random.split(self.key, 3)
+        batch = scale_batch(self.scale, batch)
+        gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch, critic_key)
+        slope, actor_metrics = eqx.filter_grad(maximise_logit, has_aux=True)(
+            self.actor,
+            self.critic,
+            batch,
+            actor_key,
+            future_share=c.actor_future_share,
+            mean_penalty=c.mean_penalty,
+        )
+        critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
+        actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
+        target = polyak(self.target, critic, c.target_rate)
+        new = type(self)(c, key, self.scale, actor, critic, target, actor_state, critic_state)
+        return new, critic_metrics | actor_metrics
+
+    def _critic_loss(self, critic: ContrastiveCritic, batch: Batch, key: Array) -> tuple[Array, Metrics]:
+        c = self.config
+        critic = critic.with_fixed_temperature()
+        random = batch.random_goal
+        next_action = self.actor.sample(batch.next_observation, random, key)
+        later = self.target.embed(batch.next_observation, next_action)
+        target_logits = smallest(pair_logits(later, self.target.embed_goal(random)))
+
+        rows = len(batch.action)
+        left = critic.embed(batch.observation, batch.action)
+        right = critic.embed_goal(jnp.concatenate([batch.next_goal, random]))
+        next_logits = pair_logits(left, tuple(r[:rows] for r in right))
+        random_logits = pair_logits(left, tuple(r[rows:] for r in right))
+        terms = [
+            losses.c_learning(x, u, target_logits, discount=c.discount, max_weight=c.max_weight)
+            for x, u in zip(next_logits, random_logits, strict=True)
+        ]
+        loss = jnp.mean(jnp.stack(terms))
+        return loss, {
+            "critic/loss": loss,
+            "critic/next_logit": jnp.mean(next_logits[0]),
+            "critic/random_logit": jnp.mean(random_logits[0]),
+            "critic/weight": jnp.mean(jnp.minimum(jnp.exp(target_logits), c.max_weight)),
+        }

@@ -1,0 +1,150 @@
+"""Contrastive RL (InfoNCE): tell the future of a state and action from the futures of others, Monte Carlo.
+
+The critic f(s, a, g) = φ(s, a)·ψ(g) is trained with InfoNCE on future states of the same episode; the policy maximises
+the logit of its goal. A penalty on the log-sum-exp of each row pins the constant that InfoNCE leaves free, or logits
+of different actions could not be compared.
+
+The actor sees the critic from before its step.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tdinfonce import losses
+from tdinfonce.agents._common import act, begin, descend, input_scale, maximise_logit, scale_batch
+from tdinfonce.networks.actor import Actor
+from tdinfonce.networks.critic import ContrastiveCritic, logits
+from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
+
+__all__ = ["PRESETS", "Agent", "Config"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Hyper-parameters; the defaults are the preset `fast`."""
+
+    discount: float = 0.95
+    """Of the geometric law of the future goals."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of every network."""
+    representation_size: int = 64
+    """Length of φ and ψ."""
+    critics: int = 1
+    """Members of the critic's ensemble; the smallest logit counts."""
+    normalise: bool = False
+    """Whether φ and ψ have length one; then logits are divided by the temperature."""
+    temperature: float = 1.0
+    """Logits are divided by it."""
+    learn_temperature: bool = False
+    """Whether the temperature is learned with the critic."""
+    layer_norm: bool = False
+    """Whether hidden layers are standardised."""
+    critic_rate: float = 1e-3
+    """Learning rate of the critic."""
+    actor_rate: float = 1e-3
+    """Learning rate of the actor."""
+    scale_inputs: bool = True
+    """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
+    min_std: float = 0.1
+    """Smallest standard deviation of the policy before squashing."""
+    mean_penalty: float = 0.01
+    """Weight of the squared location of the policy before squashing: keeps it out of the flat part of tanh."""
+    actor_future_share: float = 0.5
+    """Share of future goals among the goals the actor is trained on; the others are random states."""
+    logsumexp_weight: float = 0.01
+    """Weight of the squared log-sum-exp of each row."""
+
+    @property
+    def sampling(self) -> GoalSampling:
+        """The goals this agent needs."""
+        return GoalSampling(self.discount)
+
+
+PRESETS = {
+    "fast": Config(),
+    "paper": Config(
+        discount=0.99,
+        hidden=(512,) * 4,
+        critic_rate=3e-4,
+        actor_rate=3e-4,
+        scale_inputs=False,
+        min_std=1e-6,
+        mean_penalty=0.0,
+        actor_future_share=0.5,
+    ),
+}
+
+
+class Agent(eqx.Module):
+    """Actor, critic and optimiser states; Monte Carlo needs no target network."""
+
+    config: Config = eqx.field(static=True)
+    key: Array
+    scale: InputScale
+    actor: Actor
+    critic: ContrastiveCritic
+    actor_state: object
+    critic_state: object
+
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent."""
+        key, actor_key, critic_key = jax.random.split(key, 3)
+        c, state, goal, action = config, spec.observation_size, spec.goal_size, spec.action_size
+        actor = Actor(actor_key, state, goal, action, hidden=c.hidden, min_std=c.min_std, layer_norm=c.layer_norm)
+        critic = ContrastiveCritic(
+            critic_key,
+            state + action,
+            goal,
+            hidden=c.hidden,
+            representation_size=c.representation_size,
+            members=c.critics,
+            normalise=c.normalise,
+            temperature=c.temperature,
+            layer_norm=c.layer_norm,
+        )
+        scale = input_scale(spec, scale, use=c.scale_inputs)
+        return cls(config, key, scale, actor, critic, begin(actor, c.actor_rate), begin(critic, c.critic_rate))
+
+    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
+        """Sample an action, or take the policy's mode."""
+        return act(self.actor, self.scale, observation, goal, key, greedy=greedy)
+
+    def update(self, batch: Batch) -> tuple[Self, Metrics]:
+        """One step of critic and actor on the same old parameters."""
+        c = self.config
+        key, actor_key = jax.random.split(self.key)
+        batch = scale_batch(self.scale, batch)
+        gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch)
+        slope, actor_metrics = eqx.filter_grad(maximise_logit, has_aux=True)(
+            self.actor,
+            self.critic,
+            batch,
+            actor_key,
+            future_share=c.actor_future_share,
+            mean_penalty=c.mean_penalty,
+        )
+        critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
+        actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
+        new = type(self)(c, key, self.scale, actor, critic, actor_state, critic_state)
+        return new, critic_metrics | actor_metrics
+
+    def _critic_loss(self, critic: ContrastiveCritic, batch: Batch) -> tuple[Array, Metrics]:
+        c = self.config
+        if not c.learn_temperature:
+            critic = critic.with_fixed_temperature()
+        future_logits = logits(critic.embed(batch.observation, batch.action), critic.embed_goal(batch.future_goal))
+        terms = [losses.infonce(x) + c.logsumexp_weight * losses.logsumexp_penalty(x) for x in future_logits]
+        loss = jnp.mean(jnp.stack(terms))
+        rows = len(batch.action)
+        return loss, {
+            "critic/loss": loss,
+            "critic/accuracy": jnp.mean(jnp.argmax(future_logits[0], axis=1) == jnp.arange(rows)),
+            "critic/positive_logit": jnp.mean(jnp.diagonal(future_logits[0])),
+            "critic/temperature": jnp.exp(critic.log_temperature),
+        }

@@ -1,0 +1,147 @@
+"""DDPG with hindsight experience replay: Q-learning for reaching, with goals exchanged for states that were reached.
+
+The reward is -1 until the next state lies within the environment's tolerance of the goal, then 0. Most goals are later
+states of the same episode (uniformly drawn), so rewards of 0 are frequent.
+
+The actor sees the critic from before its step.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tdinfonce import losses
+from tdinfonce.agents._common import (
+    begin,
+    copy,
+    descend,
+    input_scale,
+    mix_goals,
+    polyak,
+    scale_batch,
+    scale_goal,
+    scale_observation,
+)
+from tdinfonce.errors import UserError
+from tdinfonce.networks.actor import DeterministicActor
+from tdinfonce.networks.critic import ScalarCritic, smallest
+from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
+
+__all__ = ["PRESETS", "Agent", "Config"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Hyper-parameters; the defaults are the preset `fast`."""
+
+    discount: float = 0.95
+    """Of the return."""
+    target_rate: float = 0.02
+    """How far the target networks move to the online ones at each update."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of every network."""
+    critics: int = 1
+    """Members of the critic's ensemble; the smallest value counts. 2 is TD3's remedy for overestimation."""
+    layer_norm: bool = False
+    """Whether hidden layers are standardised."""
+    critic_rate: float = 1e-3
+    """Learning rate of the critic."""
+    actor_rate: float = 1e-3
+    """Learning rate of the actor."""
+    scale_inputs: bool = True
+    """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
+    future_share: float = 0.8
+    """Share of the goals that are later states of the same episode; the others are random states."""
+    action_penalty: float = 1.0
+    """Weight of the mean squared action in the actor's loss: keeps it out of the flat part of tanh."""
+
+    @property
+    def sampling(self) -> GoalSampling:
+        """The goals this agent needs."""
+        return GoalSampling(self.discount, uniform_future=True)
+
+
+PRESETS = {
+    "fast": Config(),
+    "paper": Config(discount=0.98, target_rate=0.005, hidden=(512,) * 4, scale_inputs=True),
+}
+
+
+class Agent(eqx.Module):
+    """Actor, critic, a target of each, and optimiser states."""
+
+    config: Config = eqx.field(static=True)
+    spec: EnvSpec = eqx.field(static=True)
+    scale: InputScale
+    actor: DeterministicActor
+    critic: ScalarCritic
+    target_actor: DeterministicActor
+    target: ScalarCritic
+    actor_state: object
+    critic_state: object
+
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent; the environment must say how near is near enough."""
+        if spec.tolerance is None:
+            raise UserError(
+                f"ddpg-her needs to know when a goal is reached: give {spec.name} an attribute distance_threshold"
+            )
+        actor_key, critic_key = jax.random.split(key)
+        c, state, goal, action = config, spec.observation_size, spec.goal_size, spec.action_size
+        actor = DeterministicActor(actor_key, state, goal, action, hidden=c.hidden, layer_norm=c.layer_norm)
+        critic = ScalarCritic(
+            critic_key, state + action + goal, hidden=c.hidden, members=c.critics, layer_norm=c.layer_norm
+        )
+        scale = input_scale(spec, scale, use=c.scale_inputs)
+        states = begin(actor, c.actor_rate), begin(critic, c.critic_rate)
+        return cls(c, spec, scale, actor, critic, copy(actor), copy(critic), *states)
+
+    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
+        """The policy is deterministic: exploration is the collector's."""
+        return self.actor(scale_observation(self.scale, observation), scale_goal(self.scale, goal))
+
+    def update(self, batch: Batch) -> tuple[Self, Metrics]:
+        """One step of critic and actor on the same old parameters, then of both targets."""
+        c = self.config
+        goal = mix_goals(batch.random_goal, batch.future_goal, c.future_share)
+        reward = self._reward(batch.next_goal, goal)
+        goal, batch = scale_goal(self.scale, goal), scale_batch(self.scale, batch)
+        gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch, goal, reward)
+        slope, actor_metrics = eqx.filter_grad(self._actor_loss, has_aux=True)(self.actor, batch, goal)
+        critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
+        actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
+        targets = polyak(self.target_actor, actor, c.target_rate), polyak(self.target, critic, c.target_rate)
+        new = type(self)(c, self.spec, self.scale, actor, critic, *targets, actor_state, critic_state)
+        return new, critic_metrics | actor_metrics
+
+    def _reward(self, reached: Array, goal: Array) -> Array:
+        """0 if the reached state is near enough to the goal, else -1; before any scaling."""
+        index = jnp.array(self.spec.deciding)
+        gap = jnp.linalg.norm(reached[:, index] - goal[:, index], axis=-1)
+        return -(gap >= self.spec.tolerance).astype(jnp.float32)
+
+    def _critic_loss(self, critic: ScalarCritic, batch: Batch, goal: Array, reward: Array) -> tuple[Array, Metrics]:
+        c = self.config
+        next_action = self.target_actor(batch.next_observation, goal)
+        next_value = smallest(self.target(batch.next_observation, next_action, goal))
+        values = critic(batch.observation, batch.action, goal)
+        low = -1.0 / (1.0 - c.discount)
+        errors = [losses.td_error(v, reward, next_value, discount=c.discount, low=low, high=0.0) for v in values]
+        loss = jnp.mean(jnp.stack(errors))
+        return loss, {
+            "critic/loss": loss,
+            "critic/value": jnp.mean(values[0]),
+            "critic/reward": jnp.mean(reward),
+        }
+
+    def _actor_loss(self, actor: DeterministicActor, batch: Batch, goal: Array) -> tuple[Array, Metrics]:
+        action = actor(batch.observation, goal)
+        value = smallest(self.critic(batch.observation, action, goal))
+        reach = jnp.mean(losses.maximise(value))
+        size = jnp.mean(jnp.square(action))
+        return reach + self.config.action_penalty * size, {"actor/loss": reach, "actor/action_size": size}

@@ -1,0 +1,93 @@
+"""Goal-conditioned behavioural cloning: what was done before a state was reached is what to do to reach it.
+
+No critic: the policy maximises the log-likelihood of the stored action, given the state and a later state of the same
+episode as the goal.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tdinfonce import losses
+from tdinfonce.agents._common import act, begin, descend, input_scale, scale_batch
+from tdinfonce.networks.actor import Actor
+from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
+
+__all__ = ["PRESETS", "Agent", "Config"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Hyper-parameters; the defaults are the preset `fast`."""
+
+    discount: float = 0.95
+    """Of the geometric law of the future goals."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers."""
+    layer_norm: bool = False
+    """Whether hidden layers are standardised."""
+    actor_rate: float = 1e-3
+    """Learning rate of the actor."""
+    scale_inputs: bool = True
+    """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
+    min_std: float = 0.1
+    """Smallest standard deviation of the policy before squashing."""
+
+    @property
+    def sampling(self) -> GoalSampling:
+        """The goals this agent needs."""
+        return GoalSampling(self.discount)
+
+
+PRESETS = {
+    "fast": Config(),
+    "paper": Config(discount=0.99, hidden=(512,) * 4, actor_rate=3e-4, scale_inputs=False, min_std=1e-6),
+}
+
+
+class Agent(eqx.Module):
+    """Actor and optimiser state."""
+
+    config: Config = eqx.field(static=True)
+    scale: InputScale
+    actor: Actor
+    actor_state: object
+
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent."""
+        actor = Actor(
+            key,
+            spec.observation_size,
+            spec.goal_size,
+            spec.action_size,
+            hidden=config.hidden,
+            min_std=config.min_std,
+            layer_norm=config.layer_norm,
+        )
+        return cls(config, input_scale(spec, scale, use=config.scale_inputs), actor, begin(actor, config.actor_rate))
+
+    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
+        """Sample an action, or take the policy's mode."""
+        return act(self.actor, self.scale, observation, goal, key, greedy=greedy)
+
+    def update(self, batch: Batch) -> tuple[Self, Metrics]:
+        """One step of the actor. Nothing is random but the batch."""
+        batch = scale_batch(self.scale, batch)
+        slope, metrics = eqx.filter_grad(_loss, has_aux=True)(self.actor, batch)
+        actor, actor_state = descend(self.actor, slope, self.actor_state, self.config.actor_rate)
+        return type(self)(self.config, self.scale, actor, actor_state), metrics
+
+
+def _loss(actor: Actor, batch: Batch) -> tuple[Array, Metrics]:
+    log_prob = actor.log_prob(batch.observation, batch.future_goal, batch.action)
+    loss = jnp.mean(losses.cloning(log_prob))
+    mode = actor.mode(batch.observation, batch.future_goal)
+    return loss, {
+        "actor/loss": loss,
+        "actor/action_error": jnp.mean(jnp.square(jax.lax.stop_gradient(mode) - batch.action)),
+    }

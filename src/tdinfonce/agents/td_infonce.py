@@ -1,0 +1,193 @@
+"""TD InfoNCE (Algorithm 1): predict where the policy will be by temporal differences, and steer it to goals.
+
+The critic f(s, a, g, u) = φ(s, a, g)·ψ(u) answers: acting in s with a and then following the policy for goal g, how
+much likelier than by chance is the state u in the discounted future? Its positives are the next state (weight
+1 - discount) and, weighted by the target critic at the next state, random states. The policy maximises the
+log-probability of its own goal.
+
+The actor sees the critic from before its step, as in the paper's release.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tdinfonce import losses
+from tdinfonce.agents._common import act, begin, copy, descend, input_scale, mix_goals, polyak, propose, scale_batch
+from tdinfonce.networks.actor import Actor
+from tdinfonce.networks.critic import ContrastiveCritic, logits, smallest
+from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
+
+__all__ = ["PRESETS", "Agent", "Config"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Hyper-parameters; the defaults are the preset `fast`."""
+
+    discount: float = 0.95
+    """Of the occupancy: 1 / (1 - discount) steps is the horizon."""
+    target_rate: float = 0.02
+    """How far the target critic moves to the critic at each update."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of every network."""
+    representation_size: int = 32
+    """Length of φ and ψ."""
+    critics: int = 1
+    """Members of the critic's ensemble; the smallest logit counts."""
+    normalise: bool = True
+    """Whether φ and ψ have length one."""
+    temperature: float = 0.05
+    """Logits are divided by it."""
+    learn_temperature: bool = True
+    """Whether the temperature is learned with the critic."""
+    layer_norm: bool = False
+    """Whether hidden layers are standardised."""
+    critic_rate: float = 1e-3
+    """Learning rate of the critic."""
+    actor_rate: float = 1e-3
+    """Learning rate of the actor."""
+    scale_inputs: bool = True
+    """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
+    min_std: float = 0.1
+    """Smallest standard deviation of the policy before squashing."""
+    mean_penalty: float = 0.01
+    """Weight of the squared location of the policy before squashing: keeps it out of the flat part of tanh."""
+    actor_future_share: float = 0.5
+    """Share of future goals among the goals the actor is trained on; the others are random states."""
+    critic_future_share: float = 0.5
+    """Share of future goals among the goals the critic is conditioned on; the others are random states."""
+    n_step: int = 5
+    """Ours: the positive is drawn from the next n states, and the bootstrap starts behind them. 1 is the paper."""
+    monte_carlo_weight: float = 0.2
+    """Ours: share of rows whose positive is any future state of the episode, without bootstrap. 0 is the paper."""
+
+    @property
+    def sampling(self) -> GoalSampling:
+        """The goals this agent needs."""
+        return GoalSampling(self.discount, self.n_step)
+
+
+PRESETS = {
+    "fast": Config(),
+    "paper": Config(
+        discount=0.99,
+        target_rate=0.005,
+        hidden=(512,) * 4,
+        representation_size=16,
+        critics=2,
+        temperature=1.0,
+        learn_temperature=False,
+        critic_rate=3e-4,
+        actor_rate=5e-5,
+        scale_inputs=False,
+        min_std=1e-6,
+        mean_penalty=0.0,
+        actor_future_share=0.0,
+        critic_future_share=0.0,
+        n_step=1,
+        monte_carlo_weight=0.0,
+    ),
+}
+
+
+class Agent(eqx.Module):
+    """Actor, critic, target critic and optimiser states."""
+
+    config: Config = eqx.field(static=True)
+    key: Array
+    scale: InputScale
+    actor: Actor
+    critic: ContrastiveCritic
+    target: ContrastiveCritic
+    actor_state: object
+    critic_state: object
+
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent."""
+        key, actor_key, critic_key = jax.random.split(key, 3)
+        c, state, goal, action = config, spec.observation_size, spec.goal_size, spec.action_size
+        actor = Actor(actor_key, state, goal, action, hidden=c.hidden, min_std=c.min_std, layer_norm=c.layer_norm)
+        critic = ContrastiveCritic(
+            critic_key,
+            state + action + goal,
+            goal,
+            hidden=c.hidden,
+            representation_size=c.representation_size,
+            members=c.critics,
+            normalise=c.normalise,
+            temperature=c.temperature,
+            layer_norm=c.layer_norm,
+        )
+        scale = input_scale(spec, scale, use=c.scale_inputs)
+        states = begin(actor, c.actor_rate), begin(critic, c.critic_rate)
+        return cls(config, key, scale, actor, critic, copy(critic), *states)
+
+    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
+        """Sample an action, or take the policy's mode."""
+        return act(self.actor, self.scale, observation, goal, key, greedy=greedy)
+
+    def update(self, batch: Batch) -> tuple[Self, Metrics]:
+        """One step of critic and actor on the same old parameters, then of the target."""
+        c = self.config
+        key, critic_key, actor_key = jax.random.split(self.key, 3)
+        batch = scale_batch(self.scale, batch)
+        gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch, critic_key)
+        slope, actor_metrics = eqx.filter_grad(self._actor_loss, has_aux=True)(self.actor, batch, actor_key)
+        critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
+        actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
+        target = polyak(self.target, critic, c.target_rate)
+        new = type(self)(c, key, self.scale, actor, critic, target, actor_state, critic_state)
+        return new, critic_metrics | actor_metrics
+
+    def _critic_loss(self, critic: ContrastiveCritic, batch: Batch, key: Array) -> tuple[Array, Metrics]:
+        c = self.config
+        if not c.learn_temperature:
+            critic = critic.with_fixed_temperature()
+        goal = mix_goals(batch.random_goal, batch.future_goal, c.critic_future_share)
+        next_action = self.actor.sample(batch.bootstrap_observation, goal, key)
+        future = self.target.embed(batch.bootstrap_observation, next_action, goal)
+        target_logits = smallest(logits(future, self.target.embed_goal(batch.random_goal)))
+
+        # A Monte Carlo row has a far future as its positive and does not bootstrap.
+        rows = len(goal)
+        monte_carlo = jnp.arange(rows) < round(c.monte_carlo_weight * rows)
+        positive = mix_goals(batch.near_goal, batch.future_goal, c.monte_carlo_weight)
+        discount = jnp.where(monte_carlo, 0.0, batch.bootstrap_discount)
+
+        left = critic.embed(batch.observation, batch.action, goal)
+        right = critic.embed_goal(jnp.concatenate([positive, batch.random_goal]))  # one pass of ψ
+        next_logits = logits(left, tuple(r[:rows] for r in right))
+        random_logits = logits(left, tuple(r[rows:] for r in right))
+        terms = [
+            losses.td_infonce(near, random, target_logits, discount=discount)
+            for near, random in zip(next_logits, random_logits, strict=True)
+        ]
+        loss = jnp.mean(jnp.stack(terms))
+        return loss, critic_metrics(loss, next_logits[0], target_logits, critic)
+
+    def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
+        c = self.config
+        goal = mix_goals(batch.random_goal, batch.future_goal, c.actor_future_share)
+        action, size, metrics = propose(actor, batch.observation, goal, key)
+        left = self.critic.embed(batch.observation, action, goal)
+        goal_logits = smallest(logits(left, self.critic.embed_goal(goal)))
+        reach = jnp.mean(losses.goal_infonce(goal_logits))
+        return reach + c.mean_penalty * size, metrics | {"actor/loss": reach}
+
+
+def critic_metrics(loss: Array, next_logits: Array, target_logits: Array, critic: ContrastiveCritic) -> Metrics:
+    """What to watch while a critic learns."""
+    rows = len(next_logits)
+    weights = losses.importance_weights(target_logits)
+    return {
+        "critic/loss": loss,
+        "critic/next_accuracy": jnp.mean(jnp.argmax(next_logits, axis=1) == jnp.arange(rows)),
+        "critic/weight_entropy": -jnp.mean(jnp.sum(weights * jnp.log(weights + 1e-12), axis=1)),
+        "critic/temperature": jnp.exp(critic.log_temperature),
+    }

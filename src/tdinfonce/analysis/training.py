@@ -1,0 +1,80 @@
+"""Figures of training runs: the learning curve of one run, and pictures of episodes."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tdinfonce.analysis.style import label, new_figure, plt, save
+from tdinfonce.errors import UserError
+from tdinfonce.training.run_folder import read_metrics
+
+__all__ = ["draw_frames", "draw_paths", "report"]
+
+
+def report(folder: Path) -> None:
+    """Write ``figure.png``, ``figure.svg`` and ``table.md`` of a training run from its metrics."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    rows = [row for row in read_metrics(folder) if "eval/success_any" in row]
+    if not rows:
+        raise UserError(f"{folder} has no evaluations yet")
+    steps = [row["env_step"] for row in rows]
+    figure, axes = new_figure(1, 2)
+    success, distance = axes[0]
+    success.plot(steps, [r["eval/success_any"] for r in rows], marker="o", label="at any step (the paper's)")
+    success.plot(steps, [r["eval/success_final"] for r in rows], marker="s", label="at the last step")
+    success.set(xlabel="environment steps", ylabel="success rate", ylim=(-0.03, 1.03))
+    success.legend(frameon=False)
+    distance.plot(steps, [r["eval/min_distance"] for r in rows], marker="o", color="#555555")
+    distance.set(xlabel="environment steps", ylabel="smallest distance to the goal")
+    distance.set_ylim(bottom=0)
+    figure.suptitle(f"{label(config['agent'])} on {config['env']}, seed {config['seed']}")
+    save(figure, folder)
+    _table(folder, config, rows)
+
+
+def _table(folder: Path, config: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    lines = [
+        f"# {label(config['agent'])} on {config['env']}, seed {config['seed']}",
+        "",
+        "| environment steps | success, any step | success, last step | smallest distance | seconds |",
+        "|---:|---:|---:|---:|---:|",
+    ]
+    names = ("eval/success_any", "eval/success_final", "eval/min_distance")
+    for row in rows:
+        values = " | ".join(f"{row[name]:.3f}" for name in names)
+        lines.append(f"| {row['env_step']:,} | {values} | {row['time/total']:.0f} |")
+    summary = folder / "summary.json"
+    if summary.is_file():
+        final = json.loads(summary.read_text(encoding="utf-8"))
+        values = " | ".join(f"**{final[name.removeprefix('eval/')]:.3f}**" for name in names)
+        lines.append(f"| final, {final['episodes']} episodes | {values} | {final['training_seconds']:.0f} |")
+    (folder / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def draw_frames(path: Path, frames: Sequence[np.ndarray], count: int = 6) -> None:
+    """An episode as a strip of ``count`` frames."""
+    chosen = [frames[i] for i in np.linspace(0, len(frames) - 1, count).astype(int)]
+    figure, axes = plt.subplots(1, count, figsize=(2.2 * count, 2.4), layout="constrained", squeeze=False)
+    for axis, image, index in zip(axes[0], chosen, np.linspace(0, len(frames) - 1, count).astype(int), strict=True):
+        axis.imshow(image)
+        axis.set_title(f"step {index}", fontsize=9)
+        axis.axis("off")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def draw_paths(path: Path, episodes: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+    """Episodes without a renderer: the path of the deciding coordinates (first two of them) and the goal."""
+    figure, axes = new_figure(1, len(episodes), width=2.6, height=2.6)
+    for axis, (states, goal) in zip(axes[0], episodes, strict=True):
+        x, y = (states[:, 0], states[:, 1]) if states.shape[1] > 1 else (np.arange(len(states)), states[:, 0])
+        axis.plot(x, y, marker=".", color="#555555", linewidth=1)
+        axis.plot(x[0], y[0], marker="s", color="#2471a3")
+        goal_x, goal_y = (goal[0], goal[1]) if len(goal) > 1 else (x[-1], goal[0])
+        axis.plot(goal_x, goal_y, marker="*", markersize=14, color="#1e8449")
+    figure.suptitle("start (square), path, goal (star)")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

@@ -1,0 +1,1 @@
+"""Episodes, replay and goal relabelling in numpy alone."""

@@ -1,0 +1,67 @@
+"""Episodes in flat arrays: state rows of one episode are adjacent, and two integers say where it is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tdinfonce.types import Episode
+
+__all__ = ["Episodes"]
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Many episodes. Row ``start[e] + t`` of each array belongs to time t of episode e, for t = 0..length[e].
+
+    The action of the last row of an episode means nothing: T steps have T + 1 states.
+    """
+
+    observation: np.ndarray
+    """``[rows, observation_size]``"""
+    achieved: np.ndarray
+    """``[rows, goal_size]``, each state as a goal."""
+    action: np.ndarray
+    """``[rows, action_size]``"""
+    start: np.ndarray
+    """``[episodes]``, the first row of each episode."""
+    length: np.ndarray
+    """``[episodes]``, the number of steps (one less than of states)."""
+
+    def __post_init__(self) -> None:
+        """Check that every episode lies inside the arrays."""
+        rows = len(self.observation)
+        if len(self.achieved) != rows or len(self.action) != rows:
+            raise ValueError("observation, achieved and action must have the same number of rows")
+        if self.start.shape != self.length.shape or self.start.ndim != 1:
+            raise ValueError("start and length must hold one integer for each episode")
+        if len(self.start) and (
+            self.length.min() < 1 or self.start.min() < 0 or (self.start + self.length).max() >= rows
+        ):
+            raise ValueError("an episode is empty or reaches beyond the arrays")
+
+    def __len__(self) -> int:
+        """Number of episodes."""
+        return len(self.start)
+
+    @property
+    def transitions(self) -> int:
+        """Number of steps in all episodes."""
+        return int(self.length.sum())
+
+    def episode(self, index: int) -> Episode:
+        """One episode as views of the arrays."""
+        first, steps = int(self.start[index]), int(self.length[index])
+        states = slice(first, first + steps + 1)
+        return Episode(self.observation[states], self.achieved[states], self.action[first : first + steps])
+
+    @classmethod
+    def of(cls, episodes: list[Episode]) -> "Episodes":
+        """Join episodes one after the other."""
+        if not episodes:
+            raise ValueError("no episodes to join")
+        length = np.array([len(e.action) for e in episodes])
+        start = np.concatenate([[0], np.cumsum(length + 1)[:-1]])
+        action = [np.concatenate([e.action, np.zeros_like(e.action[:1])]) for e in episodes]
+        observation = np.concatenate([e.observation for e in episodes])
+        achieved = np.concatenate([e.achieved for e in episodes])
+        return cls(observation, achieved, np.concatenate(action), start, length)

@@ -1,0 +1,67 @@
+"""The four Fetch tasks on states, with the goal spaces that matter for them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tdinfonce.envs.gymnasium import GymnasiumEnv, open_gymnasium
+from tdinfonce.types import GoalEnv
+
+__all__ = ["NAMES", "SETTINGS", "goal_spaces", "make"]
+
+NAMES = {
+    "fetch-reach": "move the gripper of a robot arm to a point",
+    "fetch-push": "push a block to a point on the table",
+    "fetch-pick-and-place": "carry a block to a point, half of the time in the air",
+    "fetch-slide": "hit a puck so that it stops at a point out of reach",
+}
+SETTINGS = {
+    ("fetch-reach", "fast"): {
+        "env_steps": 3_000,
+        "warmup_steps": 1_000,
+        "eval_every": 1_000,
+        "exploration_noise": 0.1,
+        "exploration_uniform": 0.1,
+    },
+    ("fetch-push", "fast"): {"env_steps": 400_000, "warmup_steps": 5_000},
+    ("fetch-pick-and-place", "fast"): {"env_steps": 400_000, "warmup_steps": 5_000},
+    ("fetch-slide", "fast"): {"env_steps": 400_000, "warmup_steps": 5_000},
+    ("fetch-reach", "paper"): {"env_steps": 500_000},
+}
+IDS = {
+    "fetch-reach": "FetchReach-v4",
+    "fetch-push": "FetchPush-v4",
+    "fetch-pick-and-place": "FetchPickAndPlace-v4",
+    "fetch-slide": "FetchSlide-v4",
+}
+
+
+def goal_spaces(name: str) -> tuple[str, ...]:
+    """`achieved`: a position, 3-d. `gripper+object`: two, 6-d. `full`: the observation, as in the paper's release."""
+    return ("achieved", "full") if name == "fetch-reach" else ("achieved", "gripper+object", "full")
+
+
+def make(name: str, *, goal_space: str = "achieved", render: bool = False) -> GoalEnv:
+    """Make a Fetch task.
+
+    In the two larger goal spaces the commanded goal asks the gripper to be where the object must go, and in `full`
+    every other coordinate is zero: the paper's release does so, and its test goals are therefore unlike any state.
+    """
+    env = open_gymnasium(IDS[name], render=render)
+    if goal_space == "achieved":
+        return GymnasiumEnv(name, env)
+    positions = (0, 1, 2) if name == "fetch-reach" else (0, 1, 2, 0, 1, 2)
+    size = 6 if goal_space == "gripper+object" else int(env.observation_space["observation"].shape[0])
+
+    def state_to_goal(state: Mapping[str, np.ndarray]) -> np.ndarray:
+        return state["observation"][:size]
+
+    return GymnasiumEnv(
+        name,
+        env,
+        goal_space=goal_space,
+        state_to_goal=state_to_goal,
+        goal_size=size,
+        command=positions + (-1,) * (size - len(positions)),
+        success_coordinates=(0, 1, 2) if name == "fetch-reach" else (3, 4, 5),
+    )

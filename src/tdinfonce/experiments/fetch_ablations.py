@@ -1,0 +1,72 @@
+"""Which hyper-parameters of TD InfoNCE matter on Fetch push and slide."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tdinfonce.analysis import grid as draw
+from tdinfonce.experiments import Experiment
+from tdinfonce.training.sweep import GridRun
+
+TITLE = "Hyper-parameters of TD InfoNCE"
+VARIANTS = {
+    "base": (),
+    "actor-rate-low": ("actor_rate=1e-4",),
+    "actor-rate-high": ("actor_rate=3e-3",),
+    "critic-rate-low": ("critic_rate=1e-4",),
+    "critic-rate-high": ("critic_rate=3e-3",),
+    "not-normalised": ("normalise=false", "temperature=1"),
+    "narrow": ("hidden=128,128",),
+    "deep": ("hidden=256,256,256,256",),
+    "representation-8": ("representation_size=8",),
+    "representation-128": ("representation_size=128",),
+    "discount-0.9": ("discount=0.9",),
+    "discount-0.99": ("discount=0.99",),
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Tasks, variants and budget."""
+
+    tasks: tuple[str, ...]
+    """Environments."""
+    variants: tuple[str, ...]
+    """Keys of VARIANTS."""
+    settings: tuple[str, ...]
+    """Settings of every variant."""
+
+
+BUDGETS = {
+    "smoke": Grid(("fetch-push",), ("base", "narrow"), ("env_steps=1_200", "warmup_steps=1_000", "eval_episodes=5")),
+    "default": Grid(("fetch-push",), tuple(VARIANTS), ("env_steps=150_000",)),
+    "paper": Grid(("fetch-push", "fetch-slide"), tuple(VARIANTS), ("env_steps=1_000_000",)),
+}
+
+
+def runs(config: Grid, seeds: int) -> list[GridRun]:
+    """Every task, variant and seed."""
+    return [
+        GridRun(f"{task}--{v}--{seed}", task, "td-infonce", seed, settings=(*config.settings, *VARIANTS[v]))
+        for task in config.tasks
+        for v in config.variants
+        for seed in range(seeds)
+    ]
+
+
+def report(folder: Path) -> None:
+    """Draw curves and bars, and write the table."""
+    found = draw.read_grid(folder)
+    draw.draw_grid(folder, found, tuple(VARIANTS), TITLE)
+    draw.write_grid_table(folder, found, tuple(VARIANTS), TITLE)
+
+
+EXPERIMENT = Experiment(
+    shows="what changing one hyper-parameter of TD InfoNCE does on push and slide",
+    paper="App. ablations: actor and critic rate, normalisation, network size, representation size, discount",
+    duration={"smoke": "2 min", "default": "3 h", "paper": "days"},
+    budgets=BUDGETS,
+    report=report,
+    seeds={"smoke": 1, "default": 1, "paper": 5},
+    work=lambda config, seeds: len(runs(config, seeds)),
+    grid=runs,
+)

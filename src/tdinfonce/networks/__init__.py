@@ -1,0 +1,1 @@
+"""Equinox modules. Inputs have names; they are joined only inside a network."""

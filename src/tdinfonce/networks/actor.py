@@ -1,0 +1,96 @@
+"""A goal-conditioned policy: a Gaussian squashed by tanh, with finite log-probabilities up to and at the bounds."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.stats import norm
+
+from tdinfonce.networks.mlp import MLP
+
+__all__ = ["Actor", "DeterministicActor", "log_density"]
+
+EDGE = 0.999
+"""Actions beyond this get the mean density of the tail: stored actions reach the bounds, where atanh is infinite."""
+
+
+class Actor(eqx.Module):
+    """tanh(Normal(loc, scale)), dimensions independent."""
+
+    body: MLP
+    heads: MLP
+    min_std: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        key: Array,
+        observation_size: int,
+        goal_size: int,
+        action_size: int,
+        *,
+        hidden: tuple[int, ...],
+        min_std: float = 1e-6,
+        layer_norm: bool = False,
+    ) -> None:
+        """Make a policy with ``hidden`` layers and two linear heads."""
+        first, second = jax.random.split(key)
+        sizes = (observation_size + goal_size, *hidden)
+        self.body = MLP(first, sizes, layer_norm=layer_norm, activate_last=True)
+        self.heads = MLP(second, (hidden[-1], 2 * action_size))
+        self.min_std = min_std
+
+    def __call__(self, observation: Array, goal: Array) -> tuple[Array, Array]:
+        """Location and scale before the squashing."""
+        loc, raw = jnp.split(self.heads(self.body(observation, goal)), 2, axis=-1)
+        return loc, jax.nn.softplus(raw) + self.min_std
+
+    def sample(self, observation: Array, goal: Array, key: Array) -> Array:
+        """One action for each row; differentiable."""
+        loc, scale = self(observation, goal)
+        return jnp.tanh(loc + scale * jax.random.normal(key, loc.shape))
+
+    def mode(self, observation: Array, goal: Array) -> Array:
+        """The action without noise."""
+        return jnp.tanh(self(observation, goal)[0])
+
+    def log_prob(self, observation: Array, goal: Array, action: Array) -> Array:
+        """Log-density of each row's action, summed over its dimensions."""
+        return jnp.sum(log_density(action, *self(observation, goal)), axis=-1)
+
+
+def log_density(action: Array, loc: Array, scale: Array) -> Array:
+    """Log-density of tanh(Normal(loc, scale)) for each dimension.
+
+    Beyond ±0.999 it is the mean density of the tail, log(mass) - log(0.001), which is finite at ±1.
+    """
+    inside = jnp.clip(action, -EDGE, EDGE)
+    raw = jnp.arctanh(inside)
+    middle = norm.logpdf(raw, loc, scale) - jnp.log1p(-jnp.square(inside))
+    edge = jnp.arctanh(jnp.float32(EDGE))
+    width = jnp.log(1.0 - EDGE)
+    low = norm.logcdf((-edge - loc) / scale) - width
+    high = norm.logcdf((loc - edge) / scale) - width
+    return jnp.where(action <= -EDGE, low, jnp.where(action >= EDGE, high, middle))
+
+
+class DeterministicActor(eqx.Module):
+    """tanh of a network: one action for each state and goal."""
+
+    net: MLP
+
+    def __init__(
+        self,
+        key: Array,
+        observation_size: int,
+        goal_size: int,
+        action_size: int,
+        *,
+        hidden: tuple[int, ...],
+        layer_norm: bool = False,
+    ) -> None:
+        """Make a policy with ``hidden`` layers."""
+        self.net = MLP(key, (observation_size + goal_size, *hidden, action_size), layer_norm=layer_norm)
+
+    def __call__(self, observation: Array, goal: Array) -> Array:
+        """The action of each row."""
+        return jnp.tanh(self.net(observation, goal))

@@ -1,0 +1,98 @@
+"""Critics: two towers whose inner product is a logit, and scalar Q functions. Both come as ensembles."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tdinfonce.networks.mlp import MLP
+
+__all__ = ["ContrastiveCritic", "ScalarCritic", "logits", "pair_logits", "smallest"]
+
+
+class ContrastiveCritic(eqx.Module):
+    """f_k(x, u) = φ_k(x)·ψ_k(u) / temperature, for members k of an ensemble.
+
+    x is (state, action) or (state, action, commanded goal); u is a state seen as a goal. An ensemble is a tuple of
+    separate networks: on a CPU that costs the same as stacked parameters, and one member costs half of two.
+    """
+
+    left: tuple[MLP, ...]
+    right: tuple[MLP, ...]
+    log_temperature: Array
+    normalise: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        key: Array,
+        left_size: int,
+        goal_size: int,
+        *,
+        hidden: tuple[int, ...],
+        representation_size: int,
+        members: int = 1,
+        normalise: bool = True,
+        temperature: float = 1.0,
+        layer_norm: bool = False,
+    ) -> None:
+        """Make ``members`` pairs of towers; ``left_size`` is the joint length of the inputs of φ."""
+        keys = jax.random.split(key, 2 * members)
+        left, right = (left_size, *hidden, representation_size), (goal_size, *hidden, representation_size)
+        self.left = tuple(MLP(k, left, layer_norm=layer_norm) for k in keys[:members])
+        self.right = tuple(MLP(k, right, layer_norm=layer_norm) for k in keys[members:])
+        self.log_temperature = jnp.log(jnp.float32(temperature))
+        self.normalise = normalise
+
+    def embed(self, *inputs: Array) -> tuple[Array, ...]:
+        """φ_k of each row, one array for each member, divided by the temperature."""
+        scale = jnp.exp(-self.log_temperature)
+        return tuple(scale * self._unit(tower(*inputs)) for tower in self.left)
+
+    def embed_goal(self, goal: Array) -> tuple[Array, ...]:
+        """ψ_k of each row."""
+        return tuple(self._unit(tower(goal)) for tower in self.right)
+
+    def with_fixed_temperature(self) -> "ContrastiveCritic":
+        """The same critic, but its temperature gets no gradient."""
+        return eqx.tree_at(lambda m: m.log_temperature, self, jax.lax.stop_gradient(self.log_temperature))
+
+    def _unit(self, x: Array) -> Array:
+        if not self.normalise:
+            return x
+        # The square root of zero has no gradient, so the small number goes inside.
+        return x * jax.lax.rsqrt(jnp.sum(jnp.square(x), axis=-1, keepdims=True) + 1e-12)
+
+
+def logits(left: tuple[Array, ...], right: tuple[Array, ...]) -> tuple[Array, ...]:
+    """All pairs: entry [i, j] of member k is f_k(x_i, u_j)."""
+    return tuple(a @ b.T for a, b in zip(left, right, strict=True))
+
+
+def pair_logits(left: tuple[Array, ...], right: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Pairs of one row: entry [i] of member k is f_k(x_i, u_i)."""
+    return tuple(jnp.sum(a * b, axis=-1) for a, b in zip(left, right, strict=True))
+
+
+def smallest(values: tuple[Array, ...]) -> Array:
+    """Elementwise minimum over the members."""
+    result = values[0]
+    for value in values[1:]:
+        result = jnp.minimum(result, value)
+    return result
+
+
+class ScalarCritic(eqx.Module):
+    """Q_k(state, action, goal), one number for each row and member."""
+
+    towers: tuple[MLP, ...]
+
+    def __init__(
+        self, key: Array, input_size: int, *, hidden: tuple[int, ...], members: int = 1, layer_norm: bool = False
+    ) -> None:
+        """Make ``members`` networks; ``input_size`` is the joint length of the inputs."""
+        keys = jax.random.split(key, members)
+        self.towers = tuple(MLP(k, (input_size, *hidden, 1), layer_norm=layer_norm) for k in keys)
+
+    def __call__(self, *inputs: Array) -> tuple[Array, ...]:
+        """Values ``[B]`` of each member."""
+        return tuple(tower(*inputs)[..., 0] for tower in self.towers)

@@ -1,0 +1,56 @@
+"""The multi-layer perceptron: the only place that names an activation and an initialiser."""
+
+import itertools
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+__all__ = ["MLP"]
+
+
+class MLP(eqx.Module):
+    """Linear layers with ReLU between them; LeCun-uniform weights, zero biases. The last axis is the feature."""
+
+    weights: tuple[Array, ...]
+    biases: tuple[Array, ...]
+    layer_norm: bool = eqx.field(static=True)
+    activate_last: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        key: Array,
+        sizes: Sequence[int],
+        *,
+        layer_norm: bool = False,
+        activate_last: bool = False,
+    ) -> None:
+        """Make layers from ``sizes[0]`` inputs to ``sizes[-1]`` outputs."""
+        keys = jax.random.split(key, len(sizes) - 1)
+        bounds = [(3.0 / n) ** 0.5 for n in sizes[:-1]]
+        shapes = list(itertools.pairwise(sizes))
+        self.weights = tuple(
+            jax.random.uniform(k, shape, minval=-bound, maxval=bound)
+            for k, shape, bound in zip(keys, shapes, bounds, strict=True)
+        )
+        self.biases = tuple(jnp.zeros(n) for n in sizes[1:])
+        self.layer_norm = layer_norm
+        self.activate_last = activate_last
+
+    def __call__(self, *inputs: Array) -> Array:
+        """Join the inputs along the last axis and run the layers."""
+        x = jnp.concatenate(inputs, axis=-1) if len(inputs) > 1 else inputs[0]
+        last = len(self.weights) - 1
+        for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            x = x @ weight + bias
+            if index < last or self.activate_last:
+                x = jax.nn.relu(_standardise(x) if self.layer_norm else x)
+        return x
+
+
+def _standardise(x: Array) -> Array:
+    """Layer norm without learned gain: the next linear layer can learn it."""
+    centred = x - jnp.mean(x, axis=-1, keepdims=True)
+    return centred * jax.lax.rsqrt(jnp.mean(jnp.square(centred), axis=-1, keepdims=True) + 1e-5)

@@ -1,0 +1,70 @@
+"""Act in an environment and write down what happened."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from tdinfonce.types import Episode, GoalEnv
+
+__all__ = ["Exploration", "Outcome", "collect", "uniform_policy"]
+
+Policy = Callable[[np.ndarray, np.ndarray, int], np.ndarray]
+"""(observation, goal, time in the episode) → action in [-1, 1]."""
+
+
+class Exploration(NamedTuple):
+    """What is added to the policy while collecting."""
+
+    noise: float = 0.0
+    """Standard deviation of Gaussian noise on each action."""
+    uniform: float = 0.0
+    """Share of actions replaced by uniform ones."""
+
+
+class Outcome(NamedTuple):
+    """How an episode went."""
+
+    success_any: bool
+    success_final: bool
+    min_distance: float
+    final_distance: float
+    moved: float
+    """How far the achieved goal moved between the first and the last state."""
+    length: int
+
+
+def collect(
+    env: GoalEnv, policy: Policy, seed: int, rng: np.random.Generator, explore: Exploration | None = None
+) -> tuple[Episode, Outcome]:
+    """Run the episode that belongs to ``seed``; ``rng`` gives the exploration."""
+    explore = explore or Exploration()
+    start = env.reset(seed)
+    observation = start.observation
+    observations, achieved = [observation], [start.achieved]
+    actions: list[np.ndarray] = []
+    successes, distances = [], [start.distance]
+    done = False
+    while not done:
+        action = np.asarray(policy(observation, start.goal, len(actions)), np.float32)
+        if explore.noise:
+            action = action + rng.normal(0, explore.noise, action.shape).astype(np.float32)
+        if explore.uniform and rng.random() < explore.uniform:
+            action = rng.uniform(-1, 1, action.shape).astype(np.float32)
+        action = np.clip(action, -1, 1)
+        step = env.step(action)
+        observation, done = step.observation, step.done
+        observations.append(observation)
+        achieved.append(step.achieved)
+        actions.append(action)
+        successes.append(step.success)
+        distances.append(step.distance)
+    episode = Episode(np.stack(observations), np.stack(achieved), np.stack(actions))
+    deciding = episode.achieved[:, env.spec.deciding]
+    moved = float(np.linalg.norm(deciding[-1] - deciding[0]))
+    return episode, Outcome(any(successes), successes[-1], min(distances), distances[-1], moved, len(actions))
+
+
+def uniform_policy(action_size: int, rng: np.random.Generator) -> Policy:
+    """Uniform actions, for the warm-up."""
+    return lambda observation, goal, time: rng.uniform(-1, 1, action_size).astype(np.float32)

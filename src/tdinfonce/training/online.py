@@ -1,0 +1,314 @@
+"""Online training in one process: collect an episode, append it, and run the updates it pays for as one program.
+
+Everything random is addressed by (seed, name, index), and a checkpoint falls between two episodes, so a run that
+was stopped continues as if it had not been.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from tdinfonce import seeding
+from tdinfonce.data.replay import Replay
+from tdinfonce.data.sampler import sample
+from tdinfonce.progress import Progress
+from tdinfonce.training import checkpoint
+from tdinfonce.training.collect import Exploration, Outcome, Policy, collect, uniform_policy
+from tdinfonce.training.evaluate import evaluate
+from tdinfonce.training.log import MetricLog, rewind
+from tdinfonce.training.run_folder import RunFolder
+from tdinfonce.types import Agent, Batch, Episode, GoalEnv, GoalSampling, InputScale, Metrics
+
+__all__ = ["PRESETS", "OnlineConfig", "policy_of", "run_online", "statistics"]
+
+
+@dataclass(frozen=True)
+class OnlineConfig:
+    """How to train; the defaults are the preset `fast`."""
+
+    env_steps: int = 300_000
+    """Environment steps of the whole run, warm-up included."""
+    warmup_steps: int = 2_000
+    """Steps with uniform actions before the first update."""
+    updates_per_env_step: float = 0.5
+    """Gradient updates for each environment step after the warm-up."""
+    updates_per_call: int = 25
+    """Updates that are compiled into one program; only a matter of speed."""
+    batch_size: int = 256
+    """Transitions of an update."""
+    replay_capacity: int = 1_000_000
+    """Transitions that the replay can hold."""
+    exploration_noise: float = 0.2
+    """Standard deviation of the Gaussian noise on collected actions."""
+    exploration_uniform: float = 0.3
+    """Share of collected actions that are uniform."""
+    exploration_episodes: float = 0.5
+    """Share of collected episodes with that exploration; the others follow the policy's own samples, so that the
+    replay shows where the policy gets stuck when nothing shakes it."""
+    eval_every: int = 10_000
+    """Environment steps between evaluations (and checkpoints)."""
+    eval_episodes: int = 20
+    """Episodes of an evaluation during training."""
+    final_episodes: int = 100
+    """Episodes of the evaluation at the end."""
+
+
+PRESETS = {
+    "fast": OnlineConfig(),
+    "paper": OnlineConfig(
+        env_steps=1_000_000,
+        warmup_steps=10_000,
+        updates_per_env_step=1.0,
+        updates_per_call=50,
+        exploration_noise=0.0,
+        exploration_uniform=0.0,
+        eval_episodes=50,
+    ),
+}
+
+
+def run_online(
+    folder: RunFolder,
+    env: GoalEnv,
+    create: Callable[[int, InputScale | None], Agent],
+    sampling: GoalSampling,
+    config: OnlineConfig,
+    seed: int,
+    *,
+    resume: bool = False,
+) -> Metrics:
+    """Train until ``config.env_steps`` and return the metrics of the final evaluation.
+
+    Ctrl-C writes a checkpoint and raises KeyboardInterrupt again.
+
+    Args:
+        folder: gets metrics, checkpoints, the summary and the COMPLETE mark.
+        env: where to learn.
+        create: makes a fresh agent from an integer and the scale of the warm-up data (None: only for its shape).
+        sampling: how the agent wants its goals drawn.
+        config: how to train.
+        seed: the run's seed.
+        resume: continue from the newest checkpoint.
+    """
+    run = _Run(folder, env, create, sampling, config, seed)
+    if resume:
+        run.restore()
+    log = MetricLog(folder)
+    title = f"{env.spec.name} seed {seed}"
+    try:
+        with Progress(title, config.env_steps, done=run.env_steps) as progress:
+            while run.env_steps < config.env_steps:
+                taken = run.iterate(log)
+                progress.advance(taken, run.note)
+        return run.finish(log)
+    except KeyboardInterrupt:
+        if run.agent is not None:
+            run.save()
+        raise
+    finally:
+        log.close()
+
+
+class _Run:
+    """The state of a run: an agent, a replay and three counters."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        env: GoalEnv,
+        create: Callable[[int, InputScale | None], Agent],
+        sampling: GoalSampling,
+        config: OnlineConfig,
+        seed: int,
+    ) -> None:
+        self.folder, self.env, self.create, self.sampling = folder, env, create, sampling
+        self.config, self.seed = config, seed
+        self.replay = Replay(env.spec, config.replay_capacity)
+        self.env_steps = self.episodes = self.updates = 0
+        self.agent: Any = None
+        self.note = "warm-up"
+        self.recent: deque[Outcome] = deque(maxlen=100)
+        self.metrics: list[Metrics] = []
+        self.seconds = {"collect": 0.0, "update": 0.0, "evaluate": 0.0}
+        self.began = time.monotonic()
+        self.before = 0.0
+
+    def iterate(self, log: MetricLog) -> int:
+        """One episode and the updates it pays for; evaluates and saves when it is time. Returns the steps taken."""
+        before = self.env_steps
+        clock = time.monotonic()
+        episode, outcome = self._collect()
+        self.replay.append(episode)
+        self.recent.append(outcome)
+        self.env_steps += outcome.length
+        self.episodes += 1
+        self.seconds["collect"] += time.monotonic() - clock
+        if self.env_steps >= self.config.warmup_steps:
+            self._update()
+        every = self.config.eval_every
+        if self.agent is not None and before // every != self.env_steps // every:
+            self._report(log)
+            self.save()
+        return outcome.length
+
+    def _collect(self) -> tuple[Episode, Outcome]:
+        rng = seeding.generator(self.seed, "collect", self.episodes)
+        start = seeding.derive(self.seed, "episode", self.episodes)
+        if self.agent is None:
+            return collect(self.env, uniform_policy(self.env.spec.action_size, rng), start, rng)
+        c = self.config
+        policy = policy_of(self.agent, seeding.derive(self.seed, "policy", self.episodes), self.env.spec.episode_length)
+        explore = rng.random() < c.exploration_episodes
+        chosen = Exploration(c.exploration_noise, c.exploration_uniform) if explore else Exploration()
+        return collect(self.env, policy, start, rng, chosen)
+
+    def _update(self) -> None:
+        c = self.config
+        clock = time.monotonic()
+        if self.agent is None:
+            scale = statistics(self.replay)
+            self.agent = self.create(seeding.derive(self.seed, "agent"), scale)
+        # What the steps so far pay for, in whole calls: one compiled shape.
+        while self.updates + c.updates_per_call <= (self.env_steps - c.warmup_steps) * c.updates_per_env_step:
+            rng = seeding.generator(self.seed, "sampler", self.updates)
+            batches = sample(self.replay.view(), rng, (c.updates_per_call, c.batch_size), self.sampling)
+            self.agent, metrics = update_many(self.agent, batches)
+            self.metrics.append(metrics)
+            self.updates += c.updates_per_call
+        jax.block_until_ready(eqx.filter(self.agent, eqx.is_array))
+        self.seconds["update"] += time.monotonic() - clock
+
+    def _report(self, log: MetricLog) -> None:
+        clock = time.monotonic()
+        result = self._evaluate(self.config.eval_episodes)
+        self.seconds["evaluate"] += time.monotonic() - clock
+        row: Metrics = {f"eval/{name}": value for name, value in result.items()}
+        row |= {name: float(np.mean([m[name] for m in self.metrics])) for name in (self.metrics or [{}])[0]}
+        row |= self._collected()
+        row |= {f"time/{name}": value for name, value in self.seconds.items()}
+        row |= {"time/total": self.wall(), "updates": self.updates, "episodes": self.episodes}
+        log.write(self.env_steps, row)
+        self.metrics = []
+        self.note = f"success any {result['success_any']:.2f}, final {result['success_final']:.2f}"
+
+    def _collected(self) -> Metrics:
+        """How the last hundred collected episodes went; `moved` is the early sign that an object is being found."""
+        least = self.env.spec.tolerance or 0.0
+        return {
+            "collect/success_any": float(np.mean([o.success_any for o in self.recent])),
+            "collect/moved": float(np.mean([o.moved > least for o in self.recent])),
+        }
+
+    def _evaluate(self, episodes: int) -> Metrics:
+        return evaluate(self.env, policy_of(self.agent, 0, self.env.spec.episode_length, greedy=True), episodes)
+
+    def wall(self) -> float:
+        """Seconds of training so far, those before a stop included."""
+        return self.before + time.monotonic() - self.began
+
+    def finish(self, log: MetricLog) -> Metrics:
+        """Evaluate for the last time, save, write the summary and the COMPLETE mark."""
+        if self.agent is None:
+            self._update()
+        seconds = self.wall() - self.seconds["evaluate"]
+        result = self._evaluate(self.config.final_episodes)
+        log.write(self.env_steps, {f"final/{name}": value for name, value in result.items()})
+        self.save()
+        summary = result | {"env_steps": self.env_steps, "updates": self.updates, "training_seconds": seconds}
+        self.folder.write_json("summary.json", summary | {f"seconds_{k}": v for k, v in self.seconds.items()})
+        self.folder.finish()
+        return summary
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        counters = {"env_steps": self.env_steps, "episodes": self.episodes, "updates": self.updates}
+        counters["milliseconds"] = int(1000 * self.wall())
+        pending = {f"metric:{name}": np.stack([m[name] for m in self.metrics]) for name in (self.metrics or [{}])[0]}
+        recent = {"outcomes": np.array(self.recent, np.float64)}
+        parts = {"agent": self.agent, "replay": self.replay.state(), "progress": recent | pending}
+        checkpoint.save(self.folder.path, self.env_steps, parts, counters)
+
+    def restore(self) -> None:
+        """Continue from the newest checkpoint."""
+        counters, parts = checkpoint.read(checkpoint.latest(self.folder.path), "agent", "replay", "progress")
+        self.agent = checkpoint.restore_agent(self.create(0, None), parts["agent"])
+        self.replay.restore(parts["replay"])
+        self.env_steps, self.episodes, self.updates = (counters[k] for k in ("env_steps", "episodes", "updates"))
+        self.before = counters["milliseconds"] / 1000
+        self.note = f"continued at {self.env_steps:,}"
+        progress = parts["progress"]
+        outcomes = progress.pop("outcomes").tolist()
+        self.recent.extend(Outcome(bool(o[0]), bool(o[1]), o[2], o[3], o[4], int(o[5])) for o in outcomes)
+        names = [name.removeprefix("metric:") for name in progress]
+        self.metrics = [dict(zip(names, row, strict=True)) for row in zip(*progress.values(), strict=True)]
+        rewind(self.folder, self.env_steps)
+
+
+def statistics(replay: Replay) -> InputScale:
+    """Mean and standard deviation of the stored observations and achieved goals.
+
+    Coordinates that hardly move get a floor, or they would be blown up: 0.01 for observations (as HER does), and a
+    quarter of the widest one for goals, whose coordinates mostly share a unit.
+    """
+    view = replay.view()
+    rows = np.concatenate([np.arange(s, s + n + 1) for s, n in zip(view.start, view.length, strict=True)])
+    observation, goal = view.observation[rows], view.achieved[rows]
+    goal_std = goal.std(axis=0)
+    floor = max(float(goal_std.max()) / 4, 1e-6)
+    return InputScale(
+        observation.mean(axis=0),
+        np.maximum(observation.std(axis=0), 0.01),
+        goal.mean(axis=0),
+        np.maximum(goal_std, floor),
+    )
+
+
+def policy_of(agent: Any, seed: int, steps: int, *, greedy: bool = False) -> Policy:
+    """An agent as a function of numpy arrays; its keys are drawn for the whole episode at once."""
+    keys = np.asarray(jax.random.split(jax.random.PRNGKey(seed), steps))
+    return lambda observation, goal, time: np.asarray(_act(agent, observation, goal, keys[time], greedy))
+
+
+@eqx.filter_jit
+def _act(agent: Any, observation: Any, goal: Any, key: Any, greedy: bool) -> Any:
+    return agent.act(observation, goal, key, greedy=greedy)
+
+
+def update_many(agent: Any, batches: Batch) -> tuple[Any, Metrics]:
+    """One update for each leading entry of ``batches``; the old agent's memory is reused, so drop it."""
+    arrays, static = eqx.partition(agent, eqx.is_array)
+    arrays, metrics = _scan(arrays, batches, _Static(static))
+    return eqx.combine(arrays, static), metrics
+
+
+class _Static:
+    """Makes the array-free part of an agent hashable, as ``jit`` asks of its static arguments."""
+
+    def __init__(self, tree: Any) -> None:
+        leaves, self.structure = jax.tree_util.tree_flatten(tree)
+        self.leaves = tuple(leaves)
+        self.tree = tree
+
+    def __hash__(self) -> int:
+        return hash((self.leaves, self.structure))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Static) and (self.leaves, self.structure) == (other.leaves, other.structure)
+
+
+def _scan_body(arrays: Any, batches: Batch, static: _Static) -> tuple[Any, Metrics]:
+    def step(arrays: Any, batch: Batch) -> tuple[Any, Metrics]:
+        agent, metrics = eqx.combine(arrays, static.tree).update(batch)
+        return eqx.filter(agent, eqx.is_array), metrics
+
+    arrays, metrics = jax.lax.scan(step, arrays, batches)
+    return arrays, jax.tree.map(lambda x: x.mean(), metrics)
+
+
+_scan = jax.jit(_scan_body, static_argnums=2, donate_argnums=0)

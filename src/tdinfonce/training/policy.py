@@ -1,0 +1,67 @@
+"""A trained policy for use: no environment, no replay, arrays in and out."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tdinfonce.errors import UserError
+from tdinfonce.training import checkpoint, recipe
+from tdinfonce.types import EnvSpec
+
+__all__ = ["TrainedPolicy", "load"]
+
+
+class TrainedPolicy:
+    """What `tdinfonce.load` returns."""
+
+    def __init__(self, agent: Any, spec: EnvSpec, env_steps: int) -> None:
+        """Wrap an agent; ``env_steps`` is how long it has trained."""
+        import equinox as eqx
+
+        self.spec, self.env_steps = spec, env_steps
+        self.agent = agent
+        self._act = eqx.filter_jit(lambda agent, *inputs, greedy: agent.act(*inputs, greedy=greedy))
+
+    def act(self, observation: Any, goal: Any, *, seed: int | None = None) -> np.ndarray:
+        """The action for a state and a goal, or one for each row of two batches; always in [-1, 1].
+
+        Args:
+            observation: ``[observation_size]`` or ``[B, observation_size]``.
+            goal: as the environment gives its desired goal, or already in the run's goal space.
+            seed: sample an action instead of taking the best one.
+        """
+        import jax
+
+        state, target = np.asarray(observation, np.float32), np.asarray(goal, np.float32)
+        if self.spec.command and target.shape[-1:] != (self.spec.goal_size,):
+            target = self._commanded(target)
+        for name, array, size in (
+            ("observation", state, self.spec.observation_size),
+            ("goal", target, self.spec.goal_size),
+        ):
+            if array.ndim not in (1, 2) or array.shape[-1] != size:
+                raise ValueError(
+                    f"{name} must have length {size}, or be a batch of such; got shape {list(array.shape)}"
+                )
+        if state.shape[:-1] != target.shape[:-1]:
+            raise ValueError(f"one goal for each observation; got shapes {list(state.shape)} and {list(target.shape)}")
+        key = jax.random.PRNGKey(seed or 0)
+        return np.asarray(self._act(self.agent, state, target, key, greedy=seed is None))
+
+    def _commanded(self, goal: np.ndarray) -> np.ndarray:
+        wanted = max(self.spec.command) + 1
+        if goal.shape[-1:] != (wanted,):
+            raise ValueError(f"goal must have length {wanted} or {self.spec.goal_size}; got shape {list(goal.shape)}")
+        return self.spec.goal(goal)
+
+
+def load(run: str | Path) -> TrainedPolicy:
+    """Load the newest policy of a run folder."""
+    folder = Path(run)
+    if not folder.is_dir():
+        raise UserError(f"there is no run folder {folder}")
+    plan, spec = recipe.read(folder)
+    counters, parts = checkpoint.read(checkpoint.latest(folder), "agent")
+    agent = checkpoint.restore_agent(plan.create_agent(spec, 0), parts["agent"])
+    return TrainedPolicy(agent, spec, counters["env_steps"])

@@ -1,0 +1,98 @@
+"""A grid of training runs on this machine: finished runs are skipped, broken ones continue.
+
+Each run is a process of its own on one core, so that runs neither share memory nor a fault.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from tdinfonce.errors import UserError
+from tdinfonce.training.run_folder import COMPLETE
+
+__all__ = ["GridRun", "run_grid"]
+
+
+@dataclass(frozen=True)
+class GridRun:
+    """One cell of a grid: what `tdinfonce train` is called with."""
+
+    name: str
+    """The folder of the run inside the grid's folder."""
+    env: str
+    """Environment."""
+    agent: str
+    """Agent."""
+    seed: int
+    """Seed."""
+    preset: str = "fast"
+    """Preset."""
+    settings: tuple[str, ...] = ()
+    """Further settings, ``name=value``."""
+
+    def words(self, root: Path) -> list[str]:
+        """The command's words, or those that continue it if it has a checkpoint."""
+        folder = root / self.name
+        if any((folder / "checkpoints").glob("[0-9]*")):
+            return ["train", "--resume", str(folder)]
+        words = ["train", "--env", self.env, "--agent", self.agent, "--preset", self.preset]
+        words += ["--seed", str(self.seed), "--out", str(folder), "--overwrite"]
+        return [*words, "--set", *self.settings] if self.settings else words
+
+
+def run_grid(root: Path, runs: Sequence[GridRun], *, advance: Callable[[int], None]) -> None:
+    """Run every cell that is not complete, one for each core; raise UserError at the end if any failed.
+
+    The output of each run is in ``NAME.log`` beside its folder.
+    """
+    open_runs = [run for run in runs if not (root / run.name / COMPLETE).is_file()]
+    advance(len(runs) - len(open_runs))
+    cores: SimpleQueue[int] = SimpleQueue()
+    available = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    for core in available:
+        cores.put(core)
+    children: set[subprocess.Popen[bytes]] = set()
+
+    def work(run: GridRun) -> str | None:
+        core = cores.get()
+        try:
+            return _run_cell(root, run, core, children)
+        finally:
+            cores.put(core)
+            advance(1)
+
+    with ThreadPoolExecutor(max_workers=len(available)) as pool:
+        try:
+            failures = [message for message in pool.map(work, open_runs) if message]
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in list(children):
+                child.terminate()
+            raise
+    if failures:
+        raise UserError(f"{len(failures)} of {len(runs)} runs failed; call again to continue. The first: {failures[0]}")
+
+
+def _run_cell(root: Path, run: GridRun, core: int, children: set[subprocess.Popen[bytes]]) -> str | None:
+    """Run one cell on one core; the last line of its log if it failed."""
+    log = root / f"{run.name}.log"
+    # One thread: several runs share the machine, and results then do not depend on the number of its cores.
+    settings = os.environ | {"NPROC": "1", "OMP_NUM_THREADS": "1"}
+    settings["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false").strip()
+    with open(log, "ab") as file:
+        command = [sys.executable, "-m", "tdinfonce", *run.words(root)]
+        child = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=settings)
+        children.add(child)
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(child.pid, {core})
+        code = child.wait()
+        children.discard(child)
+    if code == 0:
+        return None
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return f"{run.name} (exit code {code}): {lines[-1] if lines else 'no output'}"

@@ -1,0 +1,171 @@
+"""The words that the rooms of this package share: a batch, an episode, an environment's spec, two protocols.
+
+A `Batch` is a named tuple, so JAX sees a pytree and numpy code needs no JAX to make one.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+
+__all__ = ["Agent", "Batch", "EnvSpec", "Episode", "GoalEnv", "GoalSampling", "InputScale", "Metrics", "Start", "Step"]
+
+Metrics = dict[str, Any]
+"""Scalars by name, ``group/name``."""
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """What an agent must know of an environment. Actions always lie in [-1, 1]."""
+
+    name: str
+    """How `envs.make` finds it."""
+    observation_size: int
+    """Length of an observation."""
+    action_size: int
+    """Length of an action."""
+    goal_size: int
+    """Length of a goal, both of a commanded one and of a state seen as one."""
+    episode_length: int
+    """Most steps of an episode."""
+    tolerance: float | None = None
+    """A goal is reached when its `success_coordinates` are nearer than this; None: only the environment knows."""
+    goal_space: str = "achieved"
+    """How a state becomes a goal."""
+    command: tuple[int, ...] = ()
+    """For each goal coordinate, the coordinate of the environment's desired goal it takes; -1 is zero. Empty: as is."""
+    success_coordinates: tuple[int, ...] = ()
+    """The goal coordinates that decide success. Empty: all."""
+
+    def goal(self, desired: Any) -> np.ndarray:
+        """Turn the environment's desired goal (or a batch of them) into a commanded goal of this goal space."""
+        desired = np.asarray(desired, dtype=np.float32)
+        if not self.command:
+            return desired
+        padded = np.concatenate([desired, np.zeros((*desired.shape[:-1], 1), np.float32)], axis=-1)
+        return padded[..., list(self.command)]
+
+    @property
+    def deciding(self) -> list[int]:
+        """Indices of the goal coordinates that decide success."""
+        return list(self.success_coordinates or range(self.goal_size))
+
+
+class Batch(NamedTuple):
+    """Transitions with goals. Every field has the same leading axes; the last axis is the feature (if any).
+
+    ``s_t, a_t, s_{t+1}`` are one step of an episode; goals are states as the environment's spec sees them.
+    The last three fields are for n-step bootstrapping; with n = 1 they repeat the next step.
+    """
+
+    observation: Any
+    """s_t"""
+    action: Any
+    """a_t"""
+    next_observation: Any
+    """s_{t+1}"""
+    next_action: Any
+    """a_{t+1}; zeros behind the last action of an episode."""
+    next_goal: Any
+    """The next state as a goal."""
+    future_goal: Any
+    """A later state of the same episode as a goal: t + k with k from the truncated geometric (or uniform) law."""
+    random_goal: Any
+    """Any stored state as a goal, independent of the transition."""
+    near_goal: Any
+    """A state of the next m = min(n, steps left) ones, truncated geometric law, as a goal."""
+    bootstrap_observation: Any
+    """s_{t+m}"""
+    bootstrap_discount: Any
+    """discount ** m"""
+
+
+class GoalSampling(NamedTuple):
+    """How an agent wants its goals drawn."""
+
+    discount: float = 0.99
+    """Of the geometric law of future goals."""
+    n_step: int = 1
+    """Steps before bootstrapping."""
+    uniform_future: bool = False
+    """Future goals uniform over the rest of the episode instead of geometric."""
+
+
+class InputScale(NamedTuple):
+    """Mean and standard deviation of the inputs, from the first data of a run; (0, 1) leaves them alone."""
+
+    observation_mean: Any
+    observation_std: Any
+    goal_mean: Any
+    goal_std: Any
+
+    @classmethod
+    def identity(cls, spec: EnvSpec) -> "InputScale":
+        """The scale that changes nothing."""
+        zeros, ones = np.zeros, np.ones
+        state, goal = spec.observation_size, spec.goal_size
+        return cls(*(f(n, np.float32) for n in (state, goal) for f in (zeros, ones)))
+
+
+class Episode(NamedTuple):
+    """One episode of T steps: T + 1 states, T actions."""
+
+    observation: np.ndarray
+    """``[T + 1, observation_size]``"""
+    achieved: np.ndarray
+    """``[T + 1, goal_size]``, each state as a goal."""
+    action: np.ndarray
+    """``[T, action_size]``"""
+
+
+class Start(NamedTuple):
+    """What an environment says at the start of an episode."""
+
+    observation: np.ndarray
+    achieved: np.ndarray
+    goal: np.ndarray
+    distance: float
+    """Distance to the goal in the environment's own goal coordinates."""
+
+
+class Step(NamedTuple):
+    """What an environment says after a step."""
+
+    observation: np.ndarray
+    achieved: np.ndarray
+    success: bool
+    distance: float
+    done: bool
+    """The episode is over; time limits are the only reason in goal-reaching."""
+
+
+class GoalEnv(Protocol):
+    """An environment that is told a goal."""
+
+    spec: EnvSpec
+
+    def reset(self, seed: int) -> Start:
+        """Start the episode that belongs to ``seed``, whatever came before."""
+
+    def step(self, action: np.ndarray) -> Step:
+        """Take one action in [-1, 1]."""
+
+    def render(self) -> np.ndarray:
+        """The current state as an RGB image."""
+
+    def close(self) -> None:
+        """Free what the environment holds."""
+
+
+class Agent(Protocol):
+    """An immutable value that learns: `update` returns a new one."""
+
+    @classmethod
+    def create(cls, key: Any, spec: EnvSpec, config: Any, scale: InputScale | None = None) -> Self:
+        """A fresh agent; ``scale`` is used if the config asks for scaled inputs."""
+
+    def update(self, batch: Batch) -> tuple[Self, Metrics]:
+        """One gradient step on everything. Pure."""
+
+    def act(self, observation: Any, goal: Any, key: Any, *, greedy: bool = False) -> Any:
+        """Actions for one state and goal, or for a batch of them."""

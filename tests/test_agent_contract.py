@@ -1,0 +1,260 @@
+"""Every file in agents/ keeps the contract: a value, pure, compiled once, and no dead settings."""
+
+import collections
+import dataclasses
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tdinfonce import agents
+from tdinfonce.agents._common import mix_goals, polyak, scale_batch
+from tdinfonce.data.episodes import Episodes
+from tdinfonce.data.sampler import sample
+from tdinfonce.errors import UserError
+from tdinfonce.training.online import PRESETS, OnlineConfig, update_many
+from tdinfonce.training.recipe import field_help
+from tdinfonce.types import Batch, EnvSpec, Episode, InputScale
+
+SPEC = EnvSpec("test", observation_size=5, action_size=2, goal_size=3, episode_length=10, tolerance=0.8)
+every_agent = pytest.mark.parametrize("name", agents.names())
+
+
+def data() -> Episodes:
+    rng = np.random.default_rng(0)
+    return Episodes.of(
+        [
+            Episode(
+                rng.normal(1, 2, (11, 5)).astype(np.float32),
+                rng.normal(1, 2, (11, 3)).astype(np.float32),
+                rng.uniform(-1, 1, (10, 2)).astype(np.float32),
+            )
+            for _ in range(8)
+        ]
+    )
+
+
+def small(name: str, **changes: Any) -> Any:
+    return dataclasses.replace(agents.load(name).Config(), **({"hidden": (8,)} | changes))
+
+
+def batch_for(config: Any, seed: int = 0, shape: tuple[int, ...] = (32,)) -> Batch:
+    return jax.tree.map(jnp.asarray, sample(data(), np.random.default_rng(seed), shape, config.sampling))
+
+
+SCALE = InputScale(*(np.full(n, v, np.float32) for n, v in ((5, 1.0), (5, 2.0), (3, 1.0), (3, 2.0))))
+
+
+# Half the time of these tests is compiling; the tiny networks run fast enough without optimisation.
+quick_jit = functools.partial(eqx.filter_jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+@quick_jit
+def _create(name: str, config: Any, key: jax.Array) -> Any:
+    return agents.load(name).Agent.create(key, SPEC, config, SCALE)
+
+
+def create(name: str, config: Any, seed: int = 0) -> Any:
+    # A compiled function may return one buffer under two names (a model and its target): copy, as `create` does.
+    return jax.tree.map(jnp.copy, _create(name, config, jax.random.PRNGKey(seed)))
+
+
+traces: collections.Counter[str] = collections.Counter()
+
+
+@quick_jit
+def update(agent: Any, batch: Batch) -> tuple[Any, dict[str, jax.Array]]:
+    traces[type(agent).__module__] += 1
+    return agent.update(batch)
+
+
+def arrays(agent: Any) -> list[np.ndarray]:
+    return [np.array(leaf) for leaf in jax.tree.leaves(eqx.filter(agent, eqx.is_array))]
+
+
+def same(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
+    return len(first) == len(second) and all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@every_agent
+def test_update_is_pure_and_its_metrics_are_finite_scalars(name: str) -> None:
+    config = small(name)
+    agent, batch = create(name, config), batch_for(config)
+    before = arrays(agent)
+    new, metrics = update(agent, batch)
+    again, _ = update(agent, batch)
+    assert same(before, arrays(agent)), "the old agent changed"
+    assert same(arrays(new), arrays(again)), "two updates of one agent on one batch differ"
+    assert not same(before, arrays(new))
+    assert metrics
+    for key, value in metrics.items():
+        assert key.split("/")[0] in ("critic", "actor")
+        assert np.shape(value) == () and np.isfinite(value), key  # noqa: PT018
+
+
+@every_agent
+def test_three_batches_and_a_second_agent_are_one_trace(name: str) -> None:
+    config = small(name)
+    agent = create(name, config)
+    for seed in range(3):
+        agent, _ = update(agent, batch_for(config, seed))
+    update(create(name, small(name), seed=5), batch_for(config))
+    assert traces[type(agent).__module__] == 1
+
+
+@every_agent
+def test_many_updates_in_one_call_equal_single_updates(name: str) -> None:
+    config = small(name)
+    batches = batch_for(config, shape=(3, 32))
+    alone = create(name, config)
+    for index in range(3):
+        alone, _ = update(alone, jax.tree.map(lambda x, i=index: x[i], batches))
+    together, _ = update_many(create(name, config), batches)
+    for one, two in zip(arrays(alone), arrays(together), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-3, atol=1e-4)
+
+
+@every_agent
+def test_targets_move_by_the_target_rate(name: str) -> None:
+    config = small(name)
+    agent = create(name, config)
+    pairs = {"target": "critic", "target_actor": "actor"}
+    found = {t: o for t, o in pairs.items() if hasattr(agent, t)}
+    assert bool(found) == hasattr(config, "target_rate")
+    new, _ = update(agent, batch_for(config))
+    for target, online in found.items():
+        old = arrays(getattr(agent, target))
+        for was, now, goes_to in zip(old, arrays(getattr(new, target)), arrays(getattr(new, online)), strict=True):
+            np.testing.assert_allclose(now, was + config.target_rate * (goes_to - was), rtol=1e-4, atol=1e-7)
+
+
+@every_agent
+def test_vmap_over_seeds(name: str) -> None:
+    config = small(name)
+    module, keys = agents.load(name), jax.random.split(jax.random.PRNGKey(1), 3)
+    batch = batch_for(config)
+
+    @quick_jit
+    @eqx.filter_vmap
+    def first_update(key: jax.Array) -> Any:
+        return module.Agent.create(key, SPEC, config, SCALE).update(batch)
+
+    many, metrics = first_update(keys)
+    alone, _ = update(_create(name, config, keys[1]), batch)
+    for stacked, one in zip(arrays(many), arrays(alone), strict=True):
+        np.testing.assert_allclose(stacked[1], one, rtol=2e-3, atol=2e-4)
+    assert all(value.shape == (3,) for value in metrics.values())
+
+
+@every_agent
+def test_act_takes_one_item_or_a_batch(name: str) -> None:
+    agent, key = create(name, small(name)), jax.random.PRNGKey(0)
+    states, goals = jax.random.normal(key, (4, 5)), jax.random.normal(key, (4, 3))
+    greedy = quick_jit(lambda *inputs: agent.act(*inputs, greedy=True))
+    batch = greedy(states, goals, key)
+    assert batch.shape == (4, 2)
+    assert np.all(np.abs(batch) <= 1)
+    np.testing.assert_allclose(greedy(states[2], goals[2], key), batch[2], rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(greedy(states, goals, jax.random.PRNGKey(9)), batch)
+
+
+def recorder(kind: type) -> tuple[type, set[str]]:
+    """A subclass of a config that notes which fields are read."""
+    read: set[str] = set()
+    fields = {field.name for field in dataclasses.fields(kind)}
+
+    class Recorder(kind):  # type: ignore[misc]
+        def __getattribute__(self, name: str) -> Any:
+            if name in fields:
+                read.add(name)
+            return super().__getattribute__(name)
+
+    return Recorder, read
+
+
+@every_agent
+def test_every_setting_is_read(name: str) -> None:
+    base = small(name)
+    values = dataclasses.asdict(base)
+    kind, read = recorder(type(base))
+    batch = batch_for(base)
+
+    def life(key: jax.Array) -> Any:
+        agent = agents.load(name).Agent.create(key, SPEC, config, SCALE)
+        read_at_creation = read.copy()
+        read.clear()
+        new, _ = agent.update(batch)
+        read.update(read_at_creation)
+        return eqx.filter(new, eqx.is_array)
+
+    config = kind(**values)
+    assert config.sampling == base.sampling
+    sampled = read.copy()
+    jax.eval_shape(life, jax.random.PRNGKey(0))
+    assert read | sampled == set(values), f"{name}: read by nothing: {set(values) - read - sampled}"
+
+
+@every_agent
+def test_configs_are_frozen_documented_and_have_both_presets(name: str) -> None:
+    module = agents.load(name)
+    assert set(module.PRESETS) == {"fast", "paper"}
+    assert module.PRESETS["fast"] == module.Config()
+    for kind in (module.Config, OnlineConfig):
+        assert kind.__dataclass_params__.frozen
+        assert set(field_help(kind)) == {field.name for field in dataclasses.fields(kind)}
+    assert not {f.name for f in dataclasses.fields(module.Config)} & {f.name for f in dataclasses.fields(OnlineConfig)}
+
+
+def test_paper_preset_is_the_table_of_the_paper() -> None:
+    config, training = agents.load("td-infonce").PRESETS["paper"], PRESETS["paper"]
+    assert (config.discount, config.target_rate, config.hidden) == (0.99, 0.005, (512, 512, 512, 512))
+    assert (config.representation_size, config.normalise, config.temperature) == (16, True, 1.0)
+    assert (config.actor_rate, config.critic_rate, config.critics) == (5e-5, 3e-4, 2)
+    assert (config.n_step, config.monte_carlo_weight, config.learn_temperature) == (1, 0.0, False)
+    assert (config.actor_future_share, config.critic_future_share, config.scale_inputs) == (0.0, 0.0, False)
+    assert (training.batch_size, training.updates_per_env_step, training.warmup_steps) == (256, 1.0, 10_000)
+    assert (training.replay_capacity, training.exploration_noise, training.exploration_uniform) == (1_000_000, 0, 0)
+
+
+def test_unknown_agent_is_a_user_error() -> None:
+    assert agents.load("td_infonce") is agents.load("td-infonce")
+    with pytest.raises(UserError, match="Did you mean 'td-infonce'"):
+        agents.load("td-infonc")
+
+
+def test_ddpg_her_reward_is_zero_only_within_the_tolerance() -> None:
+    spec = dataclasses.replace(SPEC, success_coordinates=(0, 1), tolerance=0.5)
+    agent = agents.load("ddpg-her").Agent.create(jax.random.PRNGKey(0), spec, small("ddpg-her"))
+    goal = jnp.zeros((3, 3))
+    reached = jnp.array([[0.3, 0.3, 9.0], [0.5, 0.0, 0.0], [0.0, 0.49, 0.0]])
+    np.testing.assert_array_equal(agent._reward(reached, goal), [0.0, -1.0, 0.0])
+    with pytest.raises(UserError, match="distance_threshold"):
+        agents.load("ddpg-her").Agent.create(
+            jax.random.PRNGKey(0), dataclasses.replace(spec, tolerance=None), small("ddpg-her")
+        )
+
+
+def test_common_functions_by_hand() -> None:
+    mixed = mix_goals(jnp.zeros((4, 1)), jnp.ones((4, 1)), 0.25)
+    np.testing.assert_array_equal(mixed[:, 0], [1, 0, 0, 0])
+    np.testing.assert_allclose(polyak(jnp.array([1.0]), jnp.array([3.0]), 0.25), [1.5])
+    scaled = scale_batch(SCALE, batch_for(small("gcbc")))
+    raw = batch_for(small("gcbc"))
+    inside = np.abs((raw.observation - 1) / 2) < 5
+    np.testing.assert_allclose(scaled.observation[inside], ((raw.observation - 1) / 2)[inside], rtol=1e-5)
+    np.testing.assert_array_equal(scaled.action, raw.action)
+    np.testing.assert_array_equal(scaled.bootstrap_discount, raw.bootstrap_discount)
+
+
+def test_monte_carlo_alone_ignores_the_target() -> None:
+    """With weight 1 the Monte Carlo term is all of the loss, so the target critic cannot matter."""
+    config = small("td-infonce", monte_carlo_weight=1.0)
+    traces.clear()
+    agent, batch = create("td-infonce", config), batch_for(config)
+    broken = eqx.tree_at(lambda a: a.target, agent, jax.tree.map(lambda x: x * 3, agent.target))
+    one, two = update(agent, batch)[0], update(broken, batch)[0]
+    assert same(arrays(one.critic), arrays(two.critic))

@@ -1,0 +1,149 @@
+"""Replay, relabelling and sampling: nothing leaks between episodes, and the laws are the stated ones."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tdinfonce.data.episodes import Episodes
+from tdinfonce.data.relabel import geometric_offset, uniform_offset
+from tdinfonce.data.replay import Replay
+from tdinfonce.data.sampler import sample
+from tdinfonce.types import EnvSpec, Episode, GoalSampling
+
+SPEC = EnvSpec("test", observation_size=2, action_size=1, goal_size=2, episode_length=6)
+
+
+def numbered(number: int, steps: int) -> Episode:
+    """States say which episode and time they are: (number, time)."""
+    states = np.stack([np.full(steps + 1, number), np.arange(steps + 1)], axis=1).astype(np.float32)
+    return Episode(states, states.copy(), np.arange(steps, dtype=np.float32)[:, None] / 10)
+
+
+def test_geometric_offset_follows_the_truncated_geometric_law() -> None:
+    rng = np.random.default_rng(0)
+    left = np.full(200_000, 4)
+    offsets = geometric_offset(rng.random(left.size, dtype=np.float32), left, 0.7)
+    law = 0.7 ** np.arange(1, 5)
+    np.testing.assert_allclose(np.bincount(offsets, minlength=5)[1:] / left.size, law / law.sum(), atol=0.005)
+
+
+@settings(deadline=None)
+@given(
+    left=st.lists(st.integers(1, 1000), min_size=1, max_size=50),
+    discount=st.floats(0.0, 1.0),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_offsets_never_leave_the_episode(left: list[int], discount: float, seed: int) -> None:
+    bound = np.array(left)
+    draws = np.random.default_rng(seed).random(bound.size, dtype=np.float32)
+    draws[0] = np.float32(1) - np.finfo(np.float32).eps / 2  # the largest number below one
+    for offset in (geometric_offset(draws, bound, discount), uniform_offset(draws, bound)):
+        assert np.all((offset >= 1) & (offset <= bound))
+
+
+def test_extreme_discounts() -> None:
+    draws, left = np.array([0.0, 0.5, 0.99], np.float32), np.array([10, 10, 10])
+    np.testing.assert_array_equal(geometric_offset(draws, left, 0.0), [1, 1, 1])
+    np.testing.assert_array_equal(geometric_offset(draws, left, 1.0), [1, 6, 10])
+
+
+def test_replay_fills_wraps_twice_and_every_slot_is_reachable() -> None:
+    replay = Replay(SPEC, capacity=18)
+    assert replay.slots == 3
+    for number in range(8):
+        replay.append(numbered(number, 6))
+        kept = {int(replay.view().episode(i).observation[0, 0]) for i in range(len(replay))}
+        assert kept == set(range(max(0, number - 2), number + 1))
+    batch = sample(replay.view(), np.random.default_rng(0), (2000,), GoalSampling())
+    seen = {(int(a), int(b)) for a, b in batch.observation}
+    assert seen == {(e, t) for e in (5, 6, 7) for t in range(6)}
+    goals = {(int(a), int(b)) for a, b in batch.random_goal}
+    assert goals == {(e, t) for e in (5, 6, 7) for t in range(1, 7)}
+
+
+def test_a_shorter_episode_leaves_nothing_of_the_longer_one_it_replaced() -> None:
+    replay = Replay(SPEC, capacity=6)
+    replay.append(numbered(1, 6))
+    replay.append(numbered(2, 2))
+    batch = sample(replay.view(), np.random.default_rng(0), (500,), GoalSampling(0.9, n_step=4))
+    for name in ("observation", "next_observation", "future_goal", "random_goal", "bootstrap_observation"):
+        assert set(getattr(batch, name)[:, 0]) == {2.0}
+
+
+def test_replay_refuses_what_does_not_fit() -> None:
+    replay = Replay(SPEC, capacity=12)
+    with pytest.raises(ValueError, match="1 to 6 actions"):
+        replay.append(numbered(0, 7))
+    with pytest.raises(ValueError, match="one state more"):
+        replay.append(numbered(0, 3)._replace(achieved=np.zeros((3, 2), np.float32)))
+
+
+def test_replay_state_restores_an_equal_ring() -> None:
+    replay, other = Replay(SPEC, capacity=18), Replay(SPEC, capacity=18)
+    for number in range(5):
+        replay.append(numbered(number, 2 + number))
+    other.restore(replay.state())
+    for ring in (replay, other):
+        ring.append(numbered(9, 3))
+    for name in ("observation", "achieved", "action", "start", "length"):
+        np.testing.assert_array_equal(getattr(replay.view(), name), getattr(other.view(), name))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=8),
+    n_step=st.integers(1, 8),
+    uniform=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_batch_stays_inside_its_episodes(lengths: list[int], n_step: int, uniform: bool, seed: int) -> None:
+    episodes = Episodes.of([numbered(i, n) for i, n in enumerate(lengths)])
+    batch = sample(episodes, np.random.default_rng(seed), (3, 20), GoalSampling(0.9, n_step, uniform))
+    number, time = batch.observation[..., 0], batch.observation[..., 1]
+    left = np.array(lengths)[number.astype(int)] - time
+    np.testing.assert_array_equal(batch.next_observation, np.stack([number, time + 1], -1))
+    np.testing.assert_array_equal(batch.next_goal, batch.next_observation)
+    np.testing.assert_allclose(batch.action[..., 0], time / 10)
+    np.testing.assert_allclose(batch.next_action[..., 0], np.where(left > 1, (time + 1) / 10, 0), atol=1e-6)
+    np.testing.assert_array_equal(batch.future_goal[..., 0], number)
+    ahead = batch.future_goal[..., 1] - time
+    assert np.all((ahead >= 1) & (ahead <= left))
+    steps = np.minimum(n_step, left)
+    near = batch.near_goal[..., 1] - time
+    assert np.all(batch.near_goal[..., 0] == number)
+    assert np.all((near >= 1) & (near <= steps))
+    np.testing.assert_array_equal(batch.bootstrap_observation, np.stack([number, time + steps], -1))
+    np.testing.assert_allclose(batch.bootstrap_discount, 0.9**steps, rtol=1e-5)
+
+
+def test_transitions_are_uniform_over_steps_and_not_over_episodes() -> None:
+    episodes = Episodes.of([numbered(0, 1), numbered(1, 6)])
+    batch = sample(episodes, np.random.default_rng(0), (70_000,), GoalSampling())
+    assert abs(np.mean(batch.observation[:, 0]) - 6 / 7) < 0.01
+
+
+def test_same_generator_same_batch() -> None:
+    episodes = Episodes.of([numbered(i, 5) for i in range(4)])
+    first, second = (sample(episodes, np.random.default_rng(3), (8,), GoalSampling()) for _ in range(2))
+    for one, two in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_episodes_check_themselves() -> None:
+    good = Episodes.of([numbered(0, 3)])
+    with pytest.raises(ValueError, match="beyond the arrays"):
+        Episodes(good.observation, good.achieved, good.action, np.array([0]), np.array([4]))
+    with pytest.raises(ValueError, match="same number of rows"):
+        Episodes(good.observation, good.achieved[:2], good.action, np.array([0]), np.array([3]))
+    with pytest.raises(ValueError, match="no episodes"):
+        sample(Episodes(good.observation, good.achieved, good.action, np.array([], int), np.array([], int)),
+               np.random.default_rng(0), (2,), GoalSampling())  # fmt: skip
+
+
+def test_data_needs_no_jax() -> None:
+    import subprocess
+    import sys
+
+    code = "import tdinfonce.data.sampler, tdinfonce.data.replay, sys; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

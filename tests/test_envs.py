@@ -1,0 +1,186 @@
+"""Environments: names, goal spaces, and plain words about what is wrong with a custom one."""
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tdinfonce import envs
+from tdinfonce.errors import UserError
+from tdinfonce.seeding import derive, evaluation_seeds, generator
+
+
+def test_point_world_reaches_its_goal_when_told_the_way() -> None:
+    env = envs.make("point")
+    start = env.reset(5)
+    state, steps = start.observation, 0
+    done = success = False
+    while not done:
+        step = env.step(np.clip((start.goal - state) / 0.2, -1, 1))
+        state, done, success, steps = step.observation, step.done, step.success, steps + 1
+    assert success
+    assert steps == env.spec.episode_length
+    assert env.render().shape == (96, 96, 3)
+
+
+def test_one_seed_one_episode() -> None:
+    env = envs.make("point")
+    first = env.reset(1)
+    moved = env.step(np.ones(2)).observation
+    env.reset(2)
+    env.step(np.ones(2))
+    np.testing.assert_array_equal(env.reset(1).observation, first.observation)
+    np.testing.assert_array_equal(env.step(np.ones(2)).observation, moved)
+
+
+def test_streams_are_independent_and_evaluation_is_fixed() -> None:
+    assert derive(0, "episode", 1) != derive(0, "episode", 2) != derive(1, "episode", 1)
+    assert generator(0, "a").random() != generator(0, "b").random()
+    assert evaluation_seeds(5) == evaluation_seeds(9)[:5]
+    assert not set(evaluation_seeds(200)) & {derive(s, "episode", i) for s in range(5) for i in range(1000)}
+
+
+def test_unknown_names_are_explained() -> None:
+    with pytest.raises(UserError, match="Did you mean 'fetch-push'"):
+        envs.make("fetch-pusch")
+    with pytest.raises(UserError, match="choose one of: achieved"):
+        envs.make("point", goal_space="full")
+
+
+gymnasium = pytest.importorskip("gymnasium")
+pytest.importorskip("gymnasium_robotics")
+
+
+@pytest.mark.parametrize(
+    ("name", "space", "size"),
+    [
+        ("fetch-reach", "achieved", 3),
+        ("fetch-reach", "full", 10),
+        ("fetch-push", "achieved", 3),
+        ("fetch-push", "gripper+object", 6),
+        ("fetch-slide", "full", 25),
+        ("fetch-pick-and-place", "achieved", 3),
+    ],
+)
+def test_fetch_goal_spaces(name: str, space: str, size: int) -> None:
+    env = envs.make(name, goal_space=space)
+    start = env.reset(0)
+    assert start.goal.shape == start.achieved.shape == (size,) == (env.spec.goal_size,)
+    desired = start.goal[env.spec.deciding]
+    gap = np.linalg.norm(start.achieved[env.spec.deciding] - desired)
+    assert gap == pytest.approx(start.distance, abs=1e-5)
+    if space == "full":
+        np.testing.assert_array_equal(start.achieved, start.observation)
+        assert np.all(start.goal[6:] == 0)
+    if space == "gripper+object":
+        np.testing.assert_array_equal(start.achieved, start.observation[:6])
+        np.testing.assert_array_equal(start.goal[:3], start.goal[3:])
+    env.close()
+
+
+def test_fetch_reach_by_its_gymnasium_id_and_seeded() -> None:
+    env = envs.make("FetchReach-v4")
+    assert (env.spec.observation_size, env.spec.action_size, env.spec.episode_length) == (10, 4, 50)
+    assert env.spec.tolerance == pytest.approx(0.05)
+    one = env.reset(3)
+    env.step(np.ones(4))
+    np.testing.assert_array_equal(env.reset(3).observation, one.observation)
+    env.close()
+
+
+def test_importing_the_robots_prints_no_notice() -> None:
+    code = "from tdinfonce import envs; envs.make('fetch-reach').close()"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Adroit" not in answer.stderr
+
+
+class Custom(gymnasium.Env):
+    """A line to walk on; arguments break one thing each."""
+
+    distance_threshold = 0.1
+
+    def __init__(self, flaw: str = "", render_mode: str | None = None) -> None:
+        box = gymnasium.spaces.Box
+        goal = box(-1, 1, (1,))
+        self.observation_space = gymnasium.spaces.Dict(observation=goal, achieved_goal=goal, desired_goal=goal)
+        self.action_space = box(-2, 2, (1,))
+        self.flaw = flaw
+        if flaw == "dict":
+            self.observation_space = goal
+        if flaw == "discrete":
+            self.action_space = gymnasium.spaces.Discrete(3)
+        if flaw == "unbounded":
+            self.action_space = box(-np.inf, np.inf, (1,))
+        if flaw == "threshold":
+            self.distance_threshold = None  # type: ignore[assignment]
+
+    def _state(self) -> dict[str, np.ndarray]:
+        x = np.array([self.x], np.float32)
+        if self.flaw == "nan":
+            x = x * np.nan
+        if self.flaw == "shape":
+            x = np.zeros(2, np.float32)
+        return {"observation": x, "achieved_goal": x, "desired_goal": np.array([self.goal], np.float32)}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        chance = np.random.default_rng() if self.flaw == "seed" else self.np_random
+        self.x, self.goal = chance.uniform(-1, 1, 2)
+        return self._state(), {}
+
+    def step(self, action: Any) -> Any:
+        self.x = float(np.clip(self.x + 0.1 * action[0], -1, 1))
+        return self._state(), 0.0, False, False, {}
+
+    def compute_reward(self, achieved: Any, desired: Any, info: Any) -> Any:
+        reward = -(np.abs(achieved - desired) > 0.1).astype(float)
+        return reward if self.flaw == "reward" else reward[..., 0]
+
+
+def register(flaw: str, steps: int | None = 10) -> str:
+    name = f"Custom{flaw.capitalize()}-v0"
+    if name not in gymnasium.registry:
+        gymnasium.register(name, Custom, kwargs={"flaw": flaw}, max_episode_steps=steps, disable_env_checker=True)
+    return name
+
+
+@pytest.mark.parametrize(
+    ("flaw", "words"),
+    [
+        ("dict", "must be a dict with observation"),
+        ("discrete", "continuous"),
+        ("unbounded", "finite bounds"),
+        ("threshold", "nothing says when a goal is reached"),
+        ("nan", "not finite"),
+        ("shape", "its space says"),
+        ("seed", "differ"),
+        ("reward", "one reward for each goal"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_check_env_names_each_flaw(flaw: str, words: str) -> None:
+    from tdinfonce.envs._check import examine
+
+    problems, _ = examine(register(flaw))
+    assert any(words in problem for problem in problems), problems
+
+
+def test_check_env_finds_nothing_in_a_good_one_and_actions_are_rescaled() -> None:
+    from tdinfonce.envs._check import examine
+
+    name = register("")
+    assert examine(name)[0] == []
+    env = envs.make(name)
+    start = env.reset(0)
+    step = env.step(np.array([0.5]))  # half of the bound 2, times 0.1
+    assert step.observation[0] - start.observation[0] == pytest.approx(0.1, abs=1e-5)
+    with pytest.raises(UserError, match="is not a goal environment"):
+        envs.make(register("dict"))
+
+
+def test_an_environment_without_a_time_limit_is_refused() -> None:
+    gymnasium.register("CustomEndless-v0", Custom, disable_env_checker=True)
+    with pytest.raises(UserError, match="time limit"):
+        envs.make("CustomEndless-v0")

@@ -1,0 +1,66 @@
+"""Grids of training runs: finished cells are skipped, stopped ones continue, a failing one ends no other."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tdinfonce import experiments
+from tdinfonce.analysis import grid as draw
+from tdinfonce.errors import UserError
+from tdinfonce.training.sweep import GridRun, run_grid
+
+TINY = ("hidden=8", "env_steps=200", "warmup_steps=100", "eval_every=100", "eval_episodes=2", "final_episodes=2")
+TINY += ("batch_size=16", "updates_per_call=5")
+
+
+def test_a_grid_runs_skips_reports_and_survives_a_failure(tmp_path: Path) -> None:
+    good = GridRun("point--gcbc--0", "point", "gcbc", 0, settings=TINY)
+    bad = GridRun("point--gcbc--1", "point", "gcbc", 1, settings=("hidden=none",))
+    counted: list[int] = []
+    with pytest.raises(UserError, match=r"1 of 2 runs failed.*point--gcbc--1.*hidden must be"):
+        run_grid(tmp_path, [bad, good], advance=counted.append)
+    assert sum(counted) == 2
+    assert (tmp_path / good.name / "COMPLETE").is_file()
+    stamp = (tmp_path / good.name / "summary.json").stat().st_mtime_ns
+    run_grid(tmp_path, [good], advance=counted.append)
+    assert (tmp_path / good.name / "summary.json").stat().st_mtime_ns == stamp, "a finished run was run again"
+    found = draw.read_grid(tmp_path)
+    draw.draw_grid(tmp_path, found, ("gcbc",), "title")
+    draw.write_grid_table(tmp_path, found, ("gcbc",), "title")
+    assert (tmp_path / "figure.png").is_file()
+    final = json.loads((tmp_path / good.name / "summary.json").read_text())
+    assert f"{final['min_distance']:.3f} ± 0.000" in (tmp_path / "table.md").read_text()
+
+
+def test_a_cell_with_a_checkpoint_continues(tmp_path: Path) -> None:
+    cell = GridRun("a", "point", "gcbc", 3, settings=("hidden=8",))
+    assert cell.words(tmp_path)[:3] == ["train", "--env", "point"]
+    assert cell.words(tmp_path)[-2:] == ["--set", "hidden=8"]
+    (tmp_path / "a" / "checkpoints" / "000000000100").mkdir(parents=True)
+    assert cell.words(tmp_path) == ["train", "--resume", str(tmp_path / "a")]
+
+
+@pytest.mark.parametrize("name", ["fetch-state", "fetch-ablations"])
+def test_every_cell_of_the_fetch_grids_is_a_valid_recipe(name: str) -> None:
+    from tdinfonce.training import recipe
+
+    experiment = experiments.load(name)
+    assert experiment.grid is not None
+    for budget, config in experiment.budgets.items():
+        cells = experiment.grid(config, experiment.seeds[budget])
+        assert len({cell.name for cell in cells}) == len(cells)
+        for cell in cells:
+            recipe.build(cell.env, cell.agent, cell.preset, cell.seed, goal_space=None, settings=cell.settings)
+            assert len(cell.name.split("--")) == 3
+
+
+def test_the_default_fetch_grid_is_the_promised_one() -> None:
+    experiment = experiments.load("fetch-state")
+    assert experiment.grid is not None
+    cells = experiment.grid(experiment.budgets["default"], experiment.seeds["default"])
+    count = {(c.env, c.agent): sum((d.env, d.agent) == (c.env, c.agent) for d in cells) for c in cells}
+    assert len(count) == 12
+    assert all(n == 3 for (env, _), n in count.items() if env == "fetch-reach")
+    assert count["fetch-push", "td-infonce"] == count["fetch-push", "contrastive-rl"] == 3
+    assert count["fetch-push", "gcbc"] == count["fetch-push", "ddpg-her"] == 1

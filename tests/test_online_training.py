@@ -1,0 +1,183 @@
+"""Training as a whole: checkpoints that notice damage, runs that continue exactly, policies that load alone."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tdinfonce
+from tdinfonce.errors import UserError
+from tdinfonce.training import checkpoint, online, recipe
+from tdinfonce.training.collect import Exploration, collect, uniform_policy
+from tdinfonce.training.run_folder import RunFolder, read_metrics
+
+TINY = ["hidden=8", "env_steps=400", "warmup_steps=100", "eval_every=100", "eval_episodes=2", "final_episodes=3"]
+TINY += ["batch_size=16", "updates_per_call=5"]
+
+
+def start(out: Path, agent: str = "gcbc", settings: list[str] = TINY, seed: int = 3) -> Any:
+    plan = recipe.build("point", agent, "fast", seed, goal_space=None, settings=settings)
+    env = plan.make_env()
+    return plan, env, RunFolder.create(out, plan.as_json(env.spec))
+
+
+def go(plan: Any, env: Any, folder: RunFolder, *, resume: bool = False) -> dict[str, Any]:
+    def create(seed: int, scale: Any) -> Any:
+        return plan.create_agent(env.spec, seed, scale)
+
+    return online.run_online(folder, env, create, plan.agent_config.sampling, plan.training, plan.seed, resume=resume)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("online") / "run"
+    go(*start(out))
+    return out
+
+
+def test_a_run_folder_explains_itself(finished: Path) -> None:
+    config = json.loads((finished / "config.json").read_text())
+    assert config["training"]["env_steps"] == 400
+    assert config["spec"]["goal_size"] == 2
+    rows = list(read_metrics(finished))
+    assert [row["env_step"] for row in rows] == [100, 200, 300, 400, 400]
+    assert {"eval/success_any", "eval/success_final", "eval/min_distance", "collect/moved"} <= set(rows[0])
+    assert "actor/loss" in rows[1]
+    assert (finished / "COMPLETE").is_file()
+    assert any((finished / "tensorboard").iterdir())
+
+
+@pytest.mark.parametrize("agent", ["gcbc", "td-infonce"])
+def test_a_stopped_run_continues_bit_for_bit(agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go(*start(tmp_path / "straight", agent))
+    plan, env, folder = start(tmp_path / "stopped", agent)
+    episodes = 0
+    original = online._Run.iterate
+
+    def interrupted(self: Any, log: Any) -> int:
+        nonlocal episodes
+        episodes += 1
+        if episodes == 13:  # between two evaluations
+            raise KeyboardInterrupt
+        return original(self, log)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(online._Run, "iterate", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            go(plan, env, folder)
+    assert not folder.complete
+    go(plan, env, folder, resume=True)
+    assert folder.complete
+    for name in ("agent", "replay", "progress"):
+        one, two = (
+            checkpoint.read(checkpoint.latest(tmp_path / run), name)[1][name] for run in ("straight", "stopped")
+        )
+        assert one.keys() == two.keys()
+        for key in one:
+            np.testing.assert_array_equal(one[key], two[key], err_msg=f"{name} {key}")
+    for one, two in zip(read_metrics(tmp_path / "straight"), read_metrics(tmp_path / "stopped"), strict=True):
+        strip = [{k: v for k, v in row.items() if not k.startswith("time/")} for row in (one, two)]
+        assert strip[0] == strip[1]
+
+
+def test_load_acts_without_environment_or_replay(finished: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(finished, copy)
+    for replay in copy.glob("checkpoints/*/replay.safetensors"):
+        replay.unlink()
+    policy = tdinfonce.load(str(copy))
+    one = policy.act(np.zeros(2), np.array([0.5, 0.5]))
+    many = policy.act(np.zeros((3, 2)), np.full((3, 2), 0.5))
+    assert one.shape == (2,)
+    np.testing.assert_allclose(many, np.stack([one] * 3), rtol=1e-5)
+    assert not np.allclose(policy.act(np.zeros(2), np.zeros(2), seed=1), policy.act(np.zeros(2), np.zeros(2), seed=2))
+    with pytest.raises(ValueError, match="observation must have length 2"):
+        policy.act(np.zeros(3), np.zeros(2))
+    with pytest.raises(ValueError, match="one goal for each observation"):
+        policy.act(np.zeros((3, 2)), np.zeros(2))
+
+
+def damage(run: Path, tmp_path: Path, name: str) -> Path:
+    copy = tmp_path / "damaged"
+    shutil.copytree(run, copy)
+    return next(copy.glob(f"checkpoints/*/{name}"))
+
+
+def test_a_flipped_bit_is_noticed(finished: Path, tmp_path: Path) -> None:
+    path = damage(finished, tmp_path, "agent.safetensors")
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match="SHA-256"):
+        tdinfonce.load(str(tmp_path / "damaged"))
+
+
+def test_a_missing_file_a_damaged_manifest_and_no_checkpoint_are_one_line(finished: Path, tmp_path: Path) -> None:
+    path = damage(finished, tmp_path, "agent.safetensors")
+    path.unlink()
+    with pytest.raises(UserError, match="is missing"):
+        tdinfonce.load(str(tmp_path / "damaged"))
+    (path.parent / "manifest.json").write_text("{")
+    with pytest.raises(UserError, match="not a checkpoint"):
+        tdinfonce.load(str(tmp_path / "damaged"))
+    shutil.rmtree(path.parent)
+    with pytest.raises(UserError, match="no checkpoint"):
+        tdinfonce.load(str(tmp_path / "damaged"))
+    with pytest.raises(UserError, match="no run folder"):
+        tdinfonce.load(str(tmp_path / "nowhere"))
+
+
+def test_a_half_written_checkpoint_is_ignored(finished: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(finished, copy)
+    half = copy / "checkpoints" / "999999999999.partial"
+    half.mkdir()
+    assert not checkpoint.latest(copy).name.endswith(".partial")
+    assert tdinfonce.load(str(copy)).env_steps == 400
+
+
+def test_collect_is_decided_by_its_seeds() -> None:
+    env = recipe.build("point", "gcbc", "fast", 0, goal_space=None).make_env()
+
+    def episode(seed: int, chance: int) -> np.ndarray:
+        rng = np.random.default_rng(chance)
+        return collect(env, uniform_policy(2, rng), seed, rng, Exploration(0.1, 0.5))[0].observation
+
+    np.testing.assert_array_equal(episode(1, 1), episode(1, 1))
+    assert not np.array_equal(episode(1, 1), episode(1, 2))
+    assert not np.array_equal(episode(1, 1)[0], episode(2, 1)[0])
+
+
+def test_statistics_have_floors() -> None:
+    plan = recipe.build("point", "gcbc", "fast", 0, goal_space=None)
+    env = plan.make_env()
+    from tdinfonce.data.replay import Replay
+    from tdinfonce.types import Episode
+
+    replay = Replay(env.spec, 100)
+    flat = np.stack([np.linspace(-1, 1, 21), np.zeros(21)], 1).astype(np.float32)
+    replay.append(Episode(flat, flat, np.zeros((20, 2), np.float32)))
+    scale = online.statistics(replay)
+    np.testing.assert_allclose(scale.observation_std, [flat[:, 0].std(), 0.01], rtol=1e-5)
+    np.testing.assert_allclose(scale.goal_std, [flat[:, 0].std(), flat[:, 0].std() / 4], rtol=1e-5)
+
+
+def test_settings_are_parsed_by_their_type() -> None:
+    words = ["hidden=32,16", "layer-norm=true", "actor_rate=0.5", "env_steps=1_000"]
+    plan = recipe.build("point", "gcbc", "paper", 0, goal_space=None, settings=words)
+    assert plan.agent_config.hidden == (32, 16)
+    assert plan.agent_config.layer_norm is True
+    assert plan.agent_config.actor_rate == 0.5
+    assert plan.training.env_steps == 1000
+    for word, message in (
+        ("hidden=a", "numbers like"),
+        ("env_steps=1.5", "whole number"),
+        ("layer_norm=maybe", "true or false"),
+        ("discount", "name=value"),
+        ("discond=1", "Did you mean 'discount'"),
+    ):
+        with pytest.raises(UserError, match=message):
+            recipe.build("point", "gcbc", "fast", 0, goal_space=None, settings=[word])

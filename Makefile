@@ -13,7 +13,7 @@ $(VENV)/.installed: pyproject.toml
 	  { echo "tdinfonce needs Python 3.11 or newer; name it with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev,robotics,video]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
 demo: $(VENV)/.installed  ## recover the occupancy of a gridworld: figure and table in runs/demo

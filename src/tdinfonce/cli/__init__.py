@@ -46,7 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"tdinfonce: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("tdinfonce: stopped", file=sys.stderr)
+        print("tdinfonce: stopped", file=sys.stderr, flush=True)
+        if argv is None:
+            # Leave at once: what had to be saved is saved, and taking JAX's threads down in order can crash.
+            os._exit(130)
         return 130
     except BrokenPipeError:
         # The reader (head, less) went away: not our error, and Python must not complain about it at exit.

@@ -4,6 +4,7 @@ Command modules must import quickly: JAX, simulators and matplotlib are imported
 """
 
 import contextlib
+import gc
 import importlib
 import io
 import os
@@ -47,10 +48,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print("tdinfonce: stopped", file=sys.stderr, flush=True)
-        if argv is None:
-            # Leave at once: what had to be saved is saved, and taking JAX's threads down in order can crash.
-            os._exit(130)
-        return 130
     except BrokenPipeError:
         # The reader (head, less) went away: not our error, and Python must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -58,6 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"tdinfonce: {error}", file=sys.stderr)
         return 2
+    # Stopped. Free what the frames of the interrupted work held, then leave at once: what had to be saved is saved, and
+    # taking JAX's threads down in order can crash.
+    if argv is None:
+        gc.collect()
+        os._exit(130)
+    return 130
 
 
 def _run(words: list[str]) -> int:

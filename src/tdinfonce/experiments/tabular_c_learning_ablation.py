@@ -13,7 +13,7 @@ TITLE = "From C-learning to TD InfoNCE, one difference at a time"
 VARIANTS = tuple(f"ablation-{switches}" for switches in ("none", "a", "b", "c", "ab", "ac", "bc", "abc"))
 SIZES = ((0.95, (100_000,)),)
 BUDGETS = {
-    "smoke": Comparison(VARIANTS, ((0.95, (10_000,)),), (10_000,), steps=1_000, points=5, learning_rates=(1e-2,)),
+    "smoke": Comparison(VARIANTS, ((0.95, (10_000,)),), (10_000,), steps=500, learning_rates=(1e-2,)),
     "default": Comparison(VARIANTS, SIZES, (100_000,), steps=20_000, points=20, learning_rates=(5e-4, 2e-3, 5e-3)),
     "paper": Comparison(VARIANTS, SIZES, (100_000,), points=10),
 }

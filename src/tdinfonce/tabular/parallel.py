@@ -33,6 +33,8 @@ def run_jobs(
         for one in arguments:
             yield job(*one, progress)
         return
+    # When workers are killed, Python's tracker frees what they shared and would say so in three lines.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
     context = multiprocessing.get_context("spawn")
     # Written in the worker's own thread, so that a report is here before the result of its job.
     reports = context.SimpleQueue()
@@ -52,13 +54,14 @@ def run_jobs(
             yield future.result()
         _drain(reports, progress)
     except BaseException:
-        # Stopped or failed: what still runs is of no use, and may run for minutes.
+        # Stopped or failed: what still runs is of no use and may run for minutes. Nor may we wait for the pool here: a
+        # worker that was killed with a lock in its hand would keep it waiting for ever.
         for worker in set(multiprocessing.active_children()) - not_ours:
             worker.terminate()
+        pool.shutdown(wait=False, cancel_futures=True)
         raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        reports.close()
+    pool.shutdown()
+    reports.close()
 
 
 def _connect(reports: Any) -> None:

@@ -32,6 +32,7 @@ def data() -> Episodes:
                 rng.normal(1, 2, (11, 5)).astype(np.float32),
                 rng.normal(1, 2, (11, 3)).astype(np.float32),
                 rng.uniform(-1, 1, (10, 2)).astype(np.float32),
+                rng.normal(1, 2, 3).astype(np.float32),
             )
             for _ in range(8)
         ]

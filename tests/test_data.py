@@ -17,7 +17,8 @@ SPEC = EnvSpec("test", observation_size=2, action_size=1, goal_size=2, episode_l
 def numbered(number: int, steps: int) -> Episode:
     """States say which episode and time they are: (number, time)."""
     states = np.stack([np.full(steps + 1, number), np.arange(steps + 1)], axis=1).astype(np.float32)
-    return Episode(states, states.copy(), np.arange(steps, dtype=np.float32)[:, None] / 10)
+    actions = np.arange(steps, dtype=np.float32)[:, None] / 10
+    return Episode(states, states.copy(), actions, np.array([number, 100], np.float32))
 
 
 def test_geometric_offset_follows_the_truncated_geometric_law() -> None:
@@ -86,7 +87,7 @@ def test_replay_state_restores_an_equal_ring() -> None:
     other.restore(replay.state())
     for ring in (replay, other):
         ring.append(numbered(9, 3))
-    for name in ("observation", "achieved", "action", "start", "length"):
+    for name in ("observation", "achieved", "action", "start", "length", "goal"):
         np.testing.assert_array_equal(getattr(replay.view(), name), getattr(other.view(), name))
 
 
@@ -109,6 +110,7 @@ def test_a_batch_stays_inside_its_episodes(lengths: list[int], n_step: int, unif
     np.testing.assert_array_equal(batch.future_goal[..., 0], number)
     ahead = batch.future_goal[..., 1] - time
     assert np.all((ahead >= 1) & (ahead <= left))
+    np.testing.assert_array_equal(batch.commanded_goal, np.stack([number, np.full_like(number, 100)], -1))
     steps = np.minimum(n_step, left)
     near = batch.near_goal[..., 1] - time
     assert np.all(batch.near_goal[..., 0] == number)
@@ -133,11 +135,11 @@ def test_same_generator_same_batch() -> None:
 def test_episodes_check_themselves() -> None:
     good = Episodes.of([numbered(0, 3)])
     with pytest.raises(ValueError, match="beyond the arrays"):
-        Episodes(good.observation, good.achieved, good.action, np.array([0]), np.array([4]))
+        Episodes(good.observation, good.achieved, good.action, np.array([0]), np.array([4]), good.goal)
     with pytest.raises(ValueError, match="same number of rows"):
-        Episodes(good.observation, good.achieved[:2], good.action, np.array([0]), np.array([3]))
+        Episodes(good.observation, good.achieved[:2], good.action, np.array([0]), np.array([3]), good.goal)
     with pytest.raises(ValueError, match="no episodes"):
-        sample(Episodes(good.observation, good.achieved, good.action, np.array([], int), np.array([], int)),
+        sample(Episodes(good.observation, good.achieved, good.action, np.array([], int), np.array([], int), good.goal[:0]),
                np.random.default_rng(0), (2,), GoalSampling())  # fmt: skip
 
 

@@ -159,7 +159,7 @@ def test_statistics_have_floors() -> None:
 
     replay = Replay(env.spec, 100)
     flat = np.stack([np.linspace(-1, 1, 21), np.zeros(21)], 1).astype(np.float32)
-    replay.append(Episode(flat, flat, np.zeros((20, 2), np.float32)))
+    replay.append(Episode(flat, flat, np.zeros((20, 2), np.float32), flat[0]))
     scale = online.statistics(replay)
     np.testing.assert_allclose(scale.observation_std, [flat[:, 0].std(), 0.01], rtol=1e-5)
     np.testing.assert_allclose(scale.goal_std, [flat[:, 0].std(), flat[:, 0].std() / 4], rtol=1e-5)

@@ -72,6 +72,8 @@ class Batch(NamedTuple):
     """A later state of the same episode as a goal: t + k with k from the truncated geometric (or uniform) law."""
     random_goal: Any
     """Any stored state as a goal, independent of the transition."""
+    commanded_goal: Any
+    """The goal that the policy was told to reach in this episode."""
     near_goal: Any
     """A state of the next m = min(n, steps left) ones, truncated geometric law, as a goal."""
     bootstrap_observation: Any
@@ -92,7 +94,7 @@ class GoalSampling(NamedTuple):
 
 
 class InputScale(NamedTuple):
-    """Mean and standard deviation of the inputs, from the first data of a run; (0, 1) leaves them alone."""
+    """Mean and standard deviation of the inputs, from the data of the run; (0, 1) leaves them alone."""
 
     observation_mean: Any
     observation_std: Any
@@ -116,6 +118,8 @@ class Episode(NamedTuple):
     """``[T + 1, goal_size]``, each state as a goal."""
     action: np.ndarray
     """``[T, action_size]``"""
+    goal: np.ndarray
+    """``[goal_size]``, what the policy was told to reach."""
 
 
 class Start(NamedTuple):

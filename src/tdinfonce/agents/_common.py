@@ -23,9 +23,11 @@ __all__ = [
     "mix_goals",
     "polyak",
     "propose",
+    "rescale",
     "scale_batch",
     "scale_goal",
     "scale_observation",
+    "training_goals",
 ]
 
 Model = TypeVar("Model")
@@ -86,10 +88,25 @@ def mix_goals(random: Array, future: Array, share: float) -> Array:
     return jnp.concatenate([future[:split], random[split:]])
 
 
+def training_goals(batch: Batch, future_share: float, commanded_share: float) -> Array:
+    """Commanded goals in the first rows, then future goals, then random ones."""
+    rows = len(batch.random_goal)
+    first = round(commanded_share * rows)
+    second = min(first + round(future_share * rows), rows)
+    return jnp.concatenate([batch.commanded_goal[:first], batch.future_goal[first:second], batch.random_goal[second:]])
+
+
 def input_scale(spec: EnvSpec, scale: InputScale | None, *, use: bool) -> InputScale:
     """The scale an agent keeps: the one it was given if it wants scaled inputs, otherwise one that changes nothing."""
     chosen = scale if use and scale is not None else InputScale.identity(spec)
     return jax.tree.map(lambda x: jnp.array(x, jnp.float32), chosen)
+
+
+def rescale(agent: Model, scale: InputScale) -> Model:
+    """The agent with another scale, if its config wants scaled inputs."""
+    if not agent.config.scale_inputs:
+        return agent
+    return eqx.tree_at(lambda a: a.scale, agent, jax.tree.map(lambda x: jnp.array(x, jnp.float32), scale))
 
 
 def scale_observation(scale: InputScale, observation: Array) -> Array:

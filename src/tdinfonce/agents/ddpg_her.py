@@ -55,7 +55,7 @@ class Config:
     scale_inputs: bool = True
     """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
     future_share: float = 0.8
-    """Share of the goals that are later states of the same episode; the others are random states."""
+    """Share of the goals that are later states of the same episode; the others are those that were commanded."""
     action_penalty: float = 1.0
     """Weight of the mean squared action in the actor's loss: keeps it out of the flat part of tanh."""
 
@@ -108,7 +108,7 @@ class Agent(eqx.Module):
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters, then of both targets."""
         c = self.config
-        goal = mix_goals(batch.random_goal, batch.future_goal, c.future_share)
+        goal = mix_goals(batch.commanded_goal, batch.future_goal, c.future_share)
         reward = self._reward(batch.next_goal, goal)
         goal, batch = scale_goal(self.scale, goal), scale_batch(self.scale, batch)
         gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch, goal, reward)

@@ -17,7 +17,18 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
-from tdinfonce.agents._common import act, begin, copy, descend, input_scale, mix_goals, polyak, propose, scale_batch
+from tdinfonce.agents._common import (
+    act,
+    begin,
+    copy,
+    descend,
+    input_scale,
+    mix_goals,
+    polyak,
+    propose,
+    scale_batch,
+    training_goals,
+)
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic, logits, smallest
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
@@ -35,6 +46,8 @@ class Config:
     """How far the target critic moves to the critic at each update."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of every network."""
+    goal_hidden: tuple[int, ...] = (128, 128)
+    """Widths of the hidden layers of ψ, whose input is only a goal."""
     representation_size: int = 32
     """Length of φ and ψ."""
     critics: int = 1
@@ -57,10 +70,12 @@ class Config:
     """Smallest standard deviation of the policy before squashing."""
     mean_penalty: float = 0.01
     """Weight of the squared location of the policy before squashing: keeps it out of the flat part of tanh."""
-    actor_future_share: float = 0.5
+    actor_future_share: float = 0.3
     """Share of future goals among the goals the actor is trained on; the others are random states."""
-    critic_future_share: float = 0.5
+    critic_future_share: float = 0.3
     """Share of future goals among the goals the critic is conditioned on; the others are random states."""
+    commanded_share: float = 0.4
+    """Ours: share of commanded goals among both: pairs of state and goal that the policy really meets. 0 is the paper."""
     n_step: int = 5
     """Ours: the positive is drawn from the next n states, and the bootstrap starts behind them. 1 is the paper."""
     monte_carlo_weight: float = 0.2
@@ -78,6 +93,7 @@ PRESETS = {
         discount=0.99,
         target_rate=0.005,
         hidden=(512,) * 4,
+        goal_hidden=(512,) * 4,
         representation_size=16,
         critics=2,
         temperature=1.0,
@@ -89,6 +105,7 @@ PRESETS = {
         mean_penalty=0.0,
         actor_future_share=0.0,
         critic_future_share=0.0,
+        commanded_share=0.0,
         n_step=1,
         monte_carlo_weight=0.0,
     ),
@@ -118,6 +135,7 @@ class Agent(eqx.Module):
             state + action + goal,
             goal,
             hidden=c.hidden,
+            goal_hidden=c.goal_hidden,
             representation_size=c.representation_size,
             members=c.critics,
             normalise=c.normalise,
@@ -149,7 +167,7 @@ class Agent(eqx.Module):
         c = self.config
         if not c.learn_temperature:
             critic = critic.with_fixed_temperature()
-        goal = mix_goals(batch.random_goal, batch.future_goal, c.critic_future_share)
+        goal = training_goals(batch, c.critic_future_share, c.commanded_share)
         next_action = self.actor.sample(batch.bootstrap_observation, goal, key)
         future = self.target.embed(batch.bootstrap_observation, next_action, goal)
         target_logits = smallest(logits(future, self.target.embed_goal(batch.random_goal)))
@@ -173,7 +191,7 @@ class Agent(eqx.Module):
 
     def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
         c = self.config
-        goal = mix_goals(batch.random_goal, batch.future_goal, c.actor_future_share)
+        goal = training_goals(batch, c.actor_future_share, c.commanded_share)
         action, size, metrics = propose(actor, batch.observation, goal, key)
         left = self.critic.embed(batch.observation, action, goal)
         goal_logits = smallest(logits(left, self.critic.embed_goal(goal)))

@@ -26,14 +26,16 @@ class Episodes:
     """``[episodes]``, the first row of each episode."""
     length: np.ndarray
     """``[episodes]``, the number of steps (one less than of states)."""
+    goal: np.ndarray
+    """``[episodes, goal_size]``, what the policy was told to reach in each episode."""
 
     def __post_init__(self) -> None:
         """Check that every episode lies inside the arrays."""
         rows = len(self.observation)
         if len(self.achieved) != rows or len(self.action) != rows:
             raise ValueError("observation, achieved and action must have the same number of rows")
-        if self.start.shape != self.length.shape or self.start.ndim != 1:
-            raise ValueError("start and length must hold one integer for each episode")
+        if self.start.shape != self.length.shape or self.start.ndim != 1 or len(self.goal) != len(self.start):
+            raise ValueError("start and length must hold one integer for each episode, and goal one row")
         if len(self.start) and (
             self.length.min() < 1 or self.start.min() < 0 or (self.start + self.length).max() >= rows
         ):
@@ -52,7 +54,8 @@ class Episodes:
         """One episode as views of the arrays."""
         first, steps = int(self.start[index]), int(self.length[index])
         states = slice(first, first + steps + 1)
-        return Episode(self.observation[states], self.achieved[states], self.action[first : first + steps])
+        actions = self.action[first : first + steps]
+        return Episode(self.observation[states], self.achieved[states], actions, self.goal[index])
 
     @classmethod
     def of(cls, episodes: list[Episode]) -> "Episodes":
@@ -64,4 +67,5 @@ class Episodes:
         action = [np.concatenate([e.action, np.zeros_like(e.action[:1])]) for e in episodes]
         observation = np.concatenate([e.observation for e in episodes])
         achieved = np.concatenate([e.achieved for e in episodes])
-        return cls(observation, achieved, np.concatenate(action), start, length)
+        goal = np.stack([e.goal for e in episodes])
+        return cls(observation, achieved, np.concatenate(action), start, length, goal)

@@ -7,6 +7,8 @@ from tdinfonce.types import EnvSpec, Episode
 
 __all__ = ["Replay"]
 
+FIELDS = ("observation", "achieved", "action", "length", "goal")
+
 
 class Replay:
     """Episodes in slots of equal size, so a new one overwrites exactly one old one."""
@@ -20,6 +22,7 @@ class Replay:
         self.achieved = np.zeros((rows, spec.goal_size), np.float32)
         self.action = np.zeros((rows, spec.action_size), np.float32)
         self.length = np.zeros(self.slots, np.int64)
+        self.goal = np.zeros((self.slots, spec.goal_size), np.float32)
         self.added = 0
 
     def __len__(self) -> int:
@@ -41,6 +44,7 @@ class Replay:
         self.action[first : first + steps] = episode.action
         self.action[first + steps] = 0.0
         self.length[index] = steps
+        self.goal[index] = episode.goal
         self.added += 1
 
     def view(self) -> Episodes:
@@ -48,17 +52,18 @@ class Replay:
         n = len(self)
         rows = n * self.slot
         start = np.arange(n) * self.slot
-        return Episodes(self.observation[:rows], self.achieved[:rows], self.action[:rows], start, self.length[:n])
+        states = self.observation[:rows], self.achieved[:rows], self.action[:rows]
+        return Episodes(*states, start, self.length[:n], self.goal[:n])
 
     def state(self) -> dict[str, np.ndarray]:
         """Arrays from which `restore` makes an equal ring; only what is filled."""
         view = self.view()
-        arrays = {name: getattr(view, name) for name in ("observation", "achieved", "action", "length")}
+        arrays = {name: getattr(view, name) for name in FIELDS}
         return arrays | {"added": np.array([self.added])}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Become the ring that `state` described."""
-        for name in ("observation", "achieved", "action", "length"):
+        for name in FIELDS:
             array = getattr(self, name)
             if state[name].shape[1:] != array.shape[1:] or len(state[name]) > len(array):
                 raise ValueError(f"the stored replay does not fit: {name} has shape {list(state[name].shape)}")

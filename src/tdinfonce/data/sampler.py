@@ -21,12 +21,12 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
     if not len(episodes):
         raise ValueError("no episodes to sample from")
     count = int(np.prod(shape))
-    row, left = _transitions(episodes, rng, count)
+    which, row, left = _transitions(episodes, rng, count)
     uniform = rng.random((2, count), dtype=np.float32)
     draw = uniform_offset if how.uniform_future else lambda u, n: geometric_offset(u, n, how.discount)
     future = row + draw(uniform[0], left)
     # A random state is any state but the first of an episode: the same marginal as the next states have.
-    other = _transitions(episodes, rng, count)[0] + 1
+    other = _transitions(episodes, rng, count)[1] + 1
 
     def take(array: np.ndarray, index: np.ndarray) -> np.ndarray:
         return array.take(index, axis=0, mode="clip").reshape(*shape, array.shape[1])
@@ -48,23 +48,26 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
         next_goal=next_goal,
         future_goal=take(episodes.achieved, future),
         random_goal=take(episodes.achieved, other),
+        commanded_goal=take(episodes.goal, which),
         near_goal=near_goal,
         bootstrap_observation=bootstrap_observation,
         bootstrap_discount=bootstrap_discount,
     )
 
 
-def _transitions(episodes: Episodes, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of transitions drawn uniformly over all steps, and how many later states each episode still has."""
+def _transitions(
+    episodes: Episodes, rng: np.random.Generator, count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Transitions drawn uniformly over all steps: their episodes, their rows, and how many later states there are."""
     length = episodes.length
     if length.min() == length.max():
         steps = int(length[0])
         flat = rng.integers(len(length) * steps, size=count)
         which = flat // steps
         time = flat - which * steps
-        return episodes.start[which] + time, steps - time
+        return which, episodes.start[which] + time, steps - time
     end = np.cumsum(length)
     flat = rng.integers(end[-1], size=count)
     which = np.searchsorted(end, flat, side="right")
     time = flat - (end[which] - length[which])
-    return episodes.start[which] + time, length[which] - time
+    return which, episodes.start[which] + time, length[which] - time

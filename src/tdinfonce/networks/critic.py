@@ -30,14 +30,19 @@ class ContrastiveCritic(eqx.Module):
         *,
         hidden: tuple[int, ...],
         representation_size: int,
+        goal_hidden: tuple[int, ...] | None = None,
         members: int = 1,
         normalise: bool = True,
         temperature: float = 1.0,
         layer_norm: bool = False,
     ) -> None:
-        """Make ``members`` pairs of towers; ``left_size`` is the joint length of the inputs of φ."""
+        """Make ``members`` pairs of towers; ``left_size`` is the joint length of the inputs of φ.
+
+        ``goal_hidden`` are the widths of ψ if they differ from those of φ.
+        """
         keys = jax.random.split(key, 2 * members)
-        left, right = (left_size, *hidden, representation_size), (goal_size, *hidden, representation_size)
+        left = (left_size, *hidden, representation_size)
+        right = (goal_size, *(goal_hidden or hidden), representation_size)
         self.left = tuple(MLP(k, left, layer_norm=layer_norm) for k in keys[:members])
         self.right = tuple(MLP(k, right, layer_norm=layer_norm) for k in keys[members:])
         self.log_temperature = jnp.log(jnp.float32(temperature))

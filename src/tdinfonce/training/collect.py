@@ -59,7 +59,7 @@ def collect(
         actions.append(action)
         successes.append(step.success)
         distances.append(step.distance)
-    episode = Episode(np.stack(observations), np.stack(achieved), np.stack(actions))
+    episode = Episode(np.stack(observations), np.stack(achieved), np.stack(actions), start.goal)
     deciding = episode.achieved[:, env.spec.deciding]
     moved = float(np.linalg.norm(deciding[-1] - deciding[0]))
     return episode, Outcome(any(successes), successes[-1], min(distances), distances[-1], moved, len(actions))

@@ -4,6 +4,7 @@ Everything random is addressed by (seed, name, index), and a checkpoint falls be
 was stopped continues as if it had not been.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import jax
 import numpy as np
 
 from tdinfonce import seeding
+from tdinfonce.agents._common import rescale
 from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
 from tdinfonce.progress import Progress
@@ -38,6 +40,8 @@ class OnlineConfig:
     """Steps with uniform actions before the first update."""
     updates_per_env_step: float = 0.5
     """Gradient updates for each environment step after the warm-up."""
+    scale_growth: float = 1.1
+    """The scale of the inputs is measured anew whenever the run has grown by this factor; 1 or less: never."""
     updates_per_call: int = 25
     """Updates that are compiled into one program; only a matter of speed."""
     batch_size: int = 256
@@ -150,7 +154,7 @@ class _Run:
         self.episodes += 1
         self.seconds["collect"] += time.monotonic() - clock
         if self.env_steps >= self.config.warmup_steps:
-            self._update()
+            self._update(before)
         every = self.config.eval_every
         if self.agent is not None and before // every != self.env_steps // every:
             self._report(log)
@@ -168,12 +172,13 @@ class _Run:
         chosen = Exploration(c.exploration_noise, c.exploration_uniform) if explore else Exploration()
         return collect(self.env, policy, start, rng, chosen)
 
-    def _update(self) -> None:
+    def _update(self, before: int) -> None:
         c = self.config
         clock = time.monotonic()
         if self.agent is None:
-            scale = statistics(self.replay)
-            self.agent = self.create(seeding.derive(self.seed, "agent"), scale)
+            self.agent = self.create(seeding.derive(self.seed, "agent"), statistics(self.replay))
+        elif growth(before, c.scale_growth) != growth(self.env_steps, c.scale_growth):
+            self.agent = rescale(self.agent, statistics(self.replay))
         # What the steps so far pay for, in whole calls: one compiled shape.
         while self.updates + c.updates_per_call <= (self.env_steps - c.warmup_steps) * c.updates_per_env_step:
             rng = seeding.generator(self.seed, "sampler", self.updates)
@@ -215,7 +220,7 @@ class _Run:
     def finish(self, log: MetricLog) -> Metrics:
         """Evaluate for the last time, save, write the summary and the COMPLETE mark."""
         if self.agent is None:
-            self._update()
+            self._update(0)
         seconds = self.wall() - self.seconds["evaluate"]
         result = self._evaluate(self.config.final_episodes)
         log.write(self.env_steps, {f"final/{name}": value for name, value in result.items()})
@@ -267,6 +272,11 @@ def statistics(replay: Replay) -> InputScale:
         goal.mean(axis=0),
         np.maximum(goal_std, floor),
     )
+
+
+def growth(env_steps: int, factor: float) -> int:
+    """How often a run of this length has grown by the factor; a change says that it is time for a new scale."""
+    return int(math.log(max(env_steps, 1)) / math.log(factor)) if factor > 1 else 0
 
 
 def policy_of(agent: Any, seed: int, steps: int, *, greedy: bool = False) -> Policy:

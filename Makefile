@@ -16,8 +16,9 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.installed  ## recover the occupancy of a gridworld: figure and table in runs/demo
-	$(BIN)/tdinfonce reproduce tabular-occupancy --budget default --out runs/demo --overwrite
+demo: $(VENV)/.installed  ## teach a robot arm to reach goals: learning curve, table and picture in runs/demo
+	$(BIN)/tdinfonce train --env fetch-reach --out runs/demo --overwrite
+	$(BIN)/tdinfonce eval runs/demo --picture runs/demo/episode.png
 
 test: lint  ## lint, types, layers, and the tests that take minutes
 	$(BIN)/python -m pytest -n 2 -m "not slow"

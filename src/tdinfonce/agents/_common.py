@@ -102,7 +102,7 @@ def input_scale(spec: EnvSpec, scale: InputScale | None, *, use: bool) -> InputS
     return jax.tree.map(lambda x: jnp.array(x, jnp.float32), chosen)
 
 
-def rescale(agent: Model, scale: InputScale) -> Model:
+def rescale(agent: Any, scale: InputScale) -> Any:
     """The agent with another scale, if its config wants scaled inputs."""
     if not agent.config.scale_inputs:
         return agent

@@ -75,7 +75,7 @@ class Config:
     critic_future_share: float = 0.3
     """Share of future goals among the goals the critic is conditioned on; the others are random states."""
     commanded_share: float = 0.4
-    """Ours: share of commanded goals among both: pairs of state and goal that the policy really meets. 0 is the paper."""
+    """Ours: share of goals, of both, that were commanded: what the policy really meets. 0 is the paper."""
     n_step: int = 5
     """Ours: the positive is drawn from the next n states, and the bootstrap starts behind them. 1 is the paper."""
     monte_carlo_weight: float = 0.2

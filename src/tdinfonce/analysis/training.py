@@ -17,17 +17,17 @@ __all__ = ["draw_frames", "draw_paths", "report"]
 def report(folder: Path) -> None:
     """Write ``figure.png``, ``figure.svg`` and ``table.md`` of a training run from its metrics."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    rows = [row for row in read_metrics(folder) if "eval/success_any" in row]
+    rows = _evaluations(folder)
     if not rows:
         raise UserError(f"{folder} has no evaluations yet")
     steps = [row["env_step"] for row in rows]
     figure, axes = new_figure(1, 2)
     success, distance = axes[0]
-    success.plot(steps, [r["eval/success_any"] for r in rows], marker="o", label="at any step (the paper's)")
-    success.plot(steps, [r["eval/success_final"] for r in rows], marker="s", label="at the last step")
+    success.plot(steps, [r["success_any"] for r in rows], marker="o", label="at any step (the paper's)")
+    success.plot(steps, [r["success_final"] for r in rows], marker="s", label="at the last step")
     success.set(xlabel="environment steps", ylabel="success rate", ylim=(-0.03, 1.03))
     success.legend(frameon=False)
-    distance.plot(steps, [r["eval/min_distance"] for r in rows], marker="o", color="#555555")
+    distance.plot(steps, [r["min_distance"] for r in rows], marker="o", color="#555555")
     distance.set(xlabel="environment steps", ylabel="smallest distance to the goal")
     distance.set_ylim(bottom=0)
     figure.suptitle(f"{label(config['agent'])} on {config['env']}, seed {config['seed']}")
@@ -35,22 +35,34 @@ def report(folder: Path) -> None:
     _table(folder, config, rows)
 
 
+def _evaluations(folder: Path) -> list[dict[str, Any]]:
+    """Every evaluation of a run in its order, also the one at its end."""
+    found = []
+    for row in read_metrics(folder):
+        kind = next((kind for kind in ("eval", "final") if f"{kind}/success_any" in row), None)
+        if kind is not None:
+            values = {name.removeprefix(f"{kind}/"): value for name, value in row.items()}
+            found.append(values | {"final": kind == "final"})
+    return found
+
+
 def _table(folder: Path, config: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     lines = [
         f"# {label(config['agent'])} on {config['env']}, seed {config['seed']}",
         "",
-        "| environment steps | success, any step | success, last step | smallest distance | seconds |",
+        "| environment steps | success, any step | success, last step | smallest distance | seconds of training |",
         "|---:|---:|---:|---:|---:|",
     ]
-    names = ("eval/success_any", "eval/success_final", "eval/min_distance")
-    for row in rows:
-        values = " | ".join(f"{row[name]:.3f}" for name in names)
-        lines.append(f"| {row['env_step']:,} | {values} | {row['time/total']:.0f} |")
     summary = folder / "summary.json"
-    if summary.is_file():
-        final = json.loads(summary.read_text(encoding="utf-8"))
-        values = " | ".join(f"**{final[name.removeprefix('eval/')]:.3f}**" for name in names)
-        lines.append(f"| final, {final['episodes']} episodes | {values} | {final['training_seconds']:.0f} |")
+    end = json.loads(summary.read_text(encoding="utf-8"))["training_seconds"] if summary.is_file() else 0.0
+    for row in rows:
+        values = [f"{row[name]:.3f}" for name in ("success_any", "success_final", "min_distance")]
+        if row["final"]:
+            values, when = [f"**{value}**" for value in values], f"final, {row['episodes']} episodes"
+        else:
+            when = f"{row['env_step']:,}"
+        seconds = end if row["final"] else row["time/total"] - row["time/evaluate"]
+        lines.append(f"| {when} | {' | '.join(values)} | {seconds:.0f} |")
     (folder / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

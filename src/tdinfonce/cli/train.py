@@ -104,8 +104,12 @@ def _train(plan, folder: Path, *, overwrite: bool = False, resume: bool = False)
         env.close()
         if main_thread:
             signal.signal(signal.SIGTERM, before)
+    from tdinfonce.analysis.training import report
+
+    report(folder)
     print(
         f"{folder}: success_any {result['success_any']:.2f}, success_final {result['success_final']:.2f}, "
         f"min_distance {result['min_distance']:.3f} over {result['episodes']} episodes; "
         f"{result['env_steps']:,} environment steps, {result['updates']:,} updates, {result['training_seconds']:.0f} s"
     )
+    print(f"learning curve: {folder / 'figure.png'}, table: {folder / 'table.md'}")

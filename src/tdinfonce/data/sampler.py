@@ -55,9 +55,7 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
     )
 
 
-def _transitions(
-    episodes: Episodes, rng: np.random.Generator, count: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _transitions(episodes: Episodes, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Transitions drawn uniformly over all steps: their episodes, their rows, and how many later states there are."""
     length = episodes.length
     if length.min() == length.max():

@@ -107,6 +107,7 @@ def test_list_says_what_where_and_how_long(capsys):
         "tabular-c-learning-ablation",
         "tabular-stitching",
         "tabular-shortcuts",
+        "tabular-n-step",
     ):
         assert name in text
     assert text.count("paper: ") == text.count("takes about: ") >= 6

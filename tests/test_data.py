@@ -139,8 +139,9 @@ def test_episodes_check_themselves() -> None:
     with pytest.raises(ValueError, match="same number of rows"):
         Episodes(good.observation, good.achieved[:2], good.action, np.array([0]), np.array([3]), good.goal)
     with pytest.raises(ValueError, match="no episodes"):
-        sample(Episodes(good.observation, good.achieved, good.action, np.array([], int), np.array([], int), good.goal[:0]),
-               np.random.default_rng(0), (2,), GoalSampling())  # fmt: skip
+        nothing = np.array([], int)
+        empty = Episodes(good.observation, good.achieved, good.action, nothing, nothing, good.goal[:0])
+        sample(empty, np.random.default_rng(0), (2,), GoalSampling())
 
 
 def test_data_needs_no_jax() -> None:

@@ -18,7 +18,7 @@ from tdinfonce.tabular.mdp import (
     rollouts,
     uniform_policy,
 )
-from tdinfonce.tabular.theory import expected_td_infonce, optimal_logits
+from tdinfonce.tabular.theory import expected_td_infonce, n_step_occupancy, optimal_logits
 from tdinfonce.tabular.values import values_from_occupancy, values_from_weights
 
 # Closed-form figures of the 5×5 grid under the uniform policy: largest and smallest entry, and the error of 1/25.
@@ -112,6 +112,31 @@ def test_repeated_minimisation_of_the_expected_loss_converges(rng):
             target = logits
         classifier = jax.nn.softmax(target + jnp.log(marginal), axis=-1)
         np.testing.assert_allclose(classifier, exact_occupancy(mdp, policy, discount), atol=1e-6)
+
+
+def test_n_step_bootstrapping_joins_the_behaviour_to_the_policy(rng):
+    mdp, policy = random_mdp(rng)
+    behaviour = uniform_policy(mdp)
+    np.testing.assert_allclose(n_step_occupancy(mdp, behaviour, policy, 0.8, 1), exact_occupancy(mdp, policy, 0.8))
+    for n in (2, 5):  # on its own data the policy is not misjudged
+        on_policy = n_step_occupancy(mdp, policy, policy, 0.8, n)
+        np.testing.assert_allclose(on_policy, exact_occupancy(mdp, policy, 0.8), atol=1e-12)
+    endless = n_step_occupancy(mdp, behaviour, policy, 0.8, 200)
+    np.testing.assert_allclose(endless, exact_occupancy(mdp, behaviour, 0.8), atol=1e-12)
+
+
+def test_two_step_bootstrapping_by_hand():
+    # Three states in a row, actions "on" and "back"; state 2 keeps its visitor. The data go back, the policy goes on.
+    moves = np.zeros((3, 2, 3))
+    moves[0, 0, 1] = moves[1, 0, 2] = moves[0, 1, 0] = moves[1, 1, 0] = 1
+    moves[2, :, 2] = 1
+    on, back = (np.eye(2)[[a] * 3] for a in (0, 1))
+    found = n_step_occupancy(Mdp(moves), back, on, 0.5, 2)
+    # From 0 by "on": state 1 (1/2), then back to 0 (1/4); from there the policy's "on" repeats both with weight 1/4.
+    np.testing.assert_allclose(found[0, 0], [1 / 3, 2 / 3, 0])
+    np.testing.assert_allclose(exact_occupancy(Mdp(moves), on, 0.5)[0, 0], [0, 1 / 2, 1 / 2])
+    with pytest.raises(ValueError, match="at least 1"):
+        n_step_occupancy(Mdp(moves), back, on, 0.5, 0)
 
 
 @given(st.integers(0, 1000), st.floats(0.0, 0.98))

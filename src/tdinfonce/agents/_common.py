@@ -84,16 +84,14 @@ def maximise_logit(
 
 def mix_goals(random: Array, future: Array, share: float) -> Array:
     """Future goals in the first ``share`` of the rows, random goals in the others (rows are independent draws)."""
-    split = round(share * len(random))
+    split = min(round(share * len(random)), len(random))
     return jnp.concatenate([future[:split], random[split:]])
 
 
-def training_goals(batch: Batch, future_share: float, commanded_share: float) -> Array:
-    """Commanded goals in the first rows, then future goals, then random ones."""
-    rows = len(batch.random_goal)
-    first = round(commanded_share * rows)
-    second = min(first + round(future_share * rows), rows)
-    return jnp.concatenate([batch.commanded_goal[:first], batch.future_goal[first:second], batch.random_goal[second:]])
+def training_goals(batch: Batch, commanded_share: float, future_share: float) -> Array:
+    """Commanded goals in the first rows, then future goals, then random ones; see `mix_goals`."""
+    meant = mix_goals(batch.future_goal, batch.commanded_goal, commanded_share)
+    return mix_goals(batch.random_goal, meant, commanded_share + future_share)
 
 
 def input_scale(spec: EnvSpec, scale: InputScale | None, *, use: bool) -> InputScale:

@@ -6,9 +6,9 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from tdinfonce.losses import td_infonce
-from tdinfonce.tabular.mdp import Mdp, Table
+from tdinfonce.tabular.mdp import Mdp, Table, check_discount
 
-__all__ = ["expected_td_infonce", "optimal_logits"]
+__all__ = ["expected_td_infonce", "n_step_occupancy", "optimal_logits"]
 
 
 def optimal_logits(occupancy: Table, marginal: Table, constant: ArrayLike = 0.0) -> Table:
@@ -62,3 +62,31 @@ def expected_td_infonce(
     )
     weighted = jnp.zeros(pairs, losses.dtype).at[pair].add(chain[pair, next_pair] * losses)
     return weighted.reshape(states, actions)
+
+
+def n_step_occupancy(mdp: Mdp, behaviour: Table, policy: Table, discount: float, n: int) -> Table:
+    """What n-step TD InfoNCE converges to when ``behaviour`` made the data and ``policy`` is asked about.
+
+    The first n states of the future are those of the data, and only behind them does the policy act:
+
+        p_n = (1 - γ) Σ_{k=1..n} γ^(k-1) P B^(k-1) + γ^n P B^(n-1) Π p_n,
+
+    with P the step, B one step of the behaviour and Π the policy's choice. n = 1 is `exact_occupancy` of the policy;
+    n without end is that of the behaviour.
+
+    Returns:
+        ``[S, A, S]``, rows sum to 1.
+    """
+    check_discount(discount)
+    if n < 1:
+        raise ValueError(f"n must be at least 1; got {n}")
+    step = np.einsum("sa,sat->st", behaviour, mdp.transition)
+    reached, near = mdp.transition, np.zeros_like(mdp.transition)
+    for k in range(n):
+        near = near + (1 - discount) * discount**k * reached
+        if k + 1 < n:
+            reached = reached @ step
+    # Seen from a state: q = Π p_n solves q = Π near + γ^n (Π reached) q.
+    choose = np.einsum("sa,sat->st", policy, reached)
+    following = np.linalg.solve(np.eye(mdp.n_states) - discount**n * choose, np.einsum("sa,sat->st", policy, near))
+    return np.asarray(near + discount**n * reached @ following)

@@ -138,9 +138,9 @@ def test_episodes_check_themselves() -> None:
         Episodes(good.observation, good.achieved, good.action, np.array([0]), np.array([4]), good.goal)
     with pytest.raises(ValueError, match="same number of rows"):
         Episodes(good.observation, good.achieved[:2], good.action, np.array([0]), np.array([3]), good.goal)
+    nothing = np.array([], int)
+    empty = Episodes(good.observation, good.achieved, good.action, nothing, nothing, good.goal[:0])
     with pytest.raises(ValueError, match="no episodes"):
-        nothing = np.array([], int)
-        empty = Episodes(good.observation, good.achieved, good.action, nothing, nothing, good.goal[:0])
         sample(empty, np.random.default_rng(0), (2,), GoalSampling())
 
 

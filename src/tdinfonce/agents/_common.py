@@ -16,6 +16,7 @@ from tdinfonce.types import Batch, EnvSpec, InputScale, Metrics
 __all__ = [
     "act",
     "begin",
+    "contrastive_networks",
     "copy",
     "descend",
     "input_scale",
@@ -31,6 +32,33 @@ __all__ = [
 ]
 
 Model = TypeVar("Model")
+
+
+def contrastive_networks(
+    key: Array, spec: EnvSpec, config: Any, *, conditioned: bool, **critic: Any
+) -> tuple[Actor, ContrastiveCritic]:
+    """A policy and a critic with the widths of the config.
+
+    Args:
+        key: of all weights.
+        spec: sizes of the inputs.
+        config: an agent's config.
+        conditioned: whether φ also sees the commanded goal.
+        critic: other options of `ContrastiveCritic`.
+    """
+    actor_key, critic_key = jax.random.split(key)
+    state, goal, action = spec.observation_size, spec.goal_size, spec.action_size
+    common = {"hidden": config.hidden, "layer_norm": config.layer_norm}
+    return Actor(actor_key, state, goal, action, min_std=config.min_std, **common), ContrastiveCritic(
+        critic_key,
+        state + action + (goal if conditioned else 0),
+        goal,
+        goal_hidden=config.goal_hidden,
+        representation_size=config.representation_size,
+        members=config.critics,
+        **common,
+        **critic,
+    )
 
 
 def begin(model: Any, rate: float) -> Any:
@@ -72,14 +100,14 @@ def propose(actor: Actor, observation: Array, goal: Array, key: Array) -> tuple[
 
 
 def maximise_logit(
-    actor: Actor, critic: ContrastiveCritic, batch: Batch, key: Array, *, future_share: float, mean_penalty: float
+    actor: Actor, critic: ContrastiveCritic, batch: Batch, key: Array, config: Any
 ) -> tuple[Array, Metrics]:
     """The actor's loss of the critics f(s, a, g) that tie commanded and predicted goal: minus the smallest logit."""
-    goal = mix_goals(batch.random_goal, batch.future_goal, future_share)
+    goal = training_goals(batch, config.commanded_share, config.actor_future_share)
     action, size, metrics = propose(actor, batch.observation, goal, key)
     value = smallest(pair_logits(critic.embed(batch.observation, action), critic.embed_goal(goal)))
     reach = jnp.mean(losses.maximise(value))
-    return reach + mean_penalty * size, metrics | {"actor/loss": reach}
+    return reach + config.mean_penalty * size, metrics | {"actor/loss": reach}
 
 
 def mix_goals(random: Array, future: Array, share: float) -> Array:

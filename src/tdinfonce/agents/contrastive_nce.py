@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
-from tdinfonce.agents._common import act, begin, descend, input_scale, maximise_logit, scale_batch
+from tdinfonce.agents._common import act, begin, contrastive_networks, descend, input_scale, maximise_logit, scale_batch
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic, logits
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
@@ -31,6 +31,8 @@ class Config:
     """Of the geometric law of the future goals."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of every network."""
+    goal_hidden: tuple[int, ...] = (128, 128)
+    """Widths of the hidden layers of ψ, whose input is only a goal."""
     representation_size: int = 64
     """Length of φ and ψ."""
     critics: int = 1
@@ -53,8 +55,10 @@ class Config:
     """Smallest standard deviation of the policy before squashing."""
     mean_penalty: float = 0.01
     """Weight of the squared location of the policy before squashing: keeps it out of the flat part of tanh."""
-    actor_future_share: float = 0.5
-    """Share of future goals among the goals the actor is trained on; the others are random states."""
+    commanded_share: float = 0.4
+    """Share of goals that were commanded among the goals the actor is trained on."""
+    actor_future_share: float = 0.3
+    """Share of future goals among them; the others are random states."""
 
     @property
     def sampling(self) -> GoalSampling:
@@ -67,11 +71,13 @@ PRESETS = {
     "paper": Config(
         discount=0.99,
         hidden=(512,) * 4,
+        goal_hidden=(512,) * 4,
         critic_rate=3e-4,
         actor_rate=3e-4,
         scale_inputs=False,
         min_std=1e-6,
         mean_penalty=0.0,
+        commanded_share=0.0,
         actor_future_share=0.5,
     ),
 }
@@ -91,19 +97,9 @@ class Agent(eqx.Module):
     @classmethod
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
         """A fresh agent."""
-        key, actor_key, critic_key = jax.random.split(key, 3)
-        c, state, goal, action = config, spec.observation_size, spec.goal_size, spec.action_size
-        actor = Actor(actor_key, state, goal, action, hidden=c.hidden, min_std=c.min_std, layer_norm=c.layer_norm)
-        critic = ContrastiveCritic(
-            critic_key,
-            state + action,
-            goal,
-            hidden=c.hidden,
-            representation_size=c.representation_size,
-            members=c.critics,
-            normalise=c.normalise,
-            temperature=c.temperature,
-            layer_norm=c.layer_norm,
+        c, (key, first) = config, jax.random.split(key)
+        actor, critic = contrastive_networks(
+            first, spec, c, conditioned=False, normalise=c.normalise, temperature=c.temperature
         )
         scale = input_scale(spec, scale, use=c.scale_inputs)
         return cls(config, key, scale, actor, critic, begin(actor, c.actor_rate), begin(critic, c.critic_rate))
@@ -118,14 +114,8 @@ class Agent(eqx.Module):
         key, actor_key = jax.random.split(self.key)
         batch = scale_batch(self.scale, batch)
         gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch)
-        slope, actor_metrics = eqx.filter_grad(maximise_logit, has_aux=True)(
-            self.actor,
-            self.critic,
-            batch,
-            actor_key,
-            future_share=c.actor_future_share,
-            mean_penalty=c.mean_penalty,
-        )
+        actor_gradient = eqx.filter_grad(maximise_logit, has_aux=True)
+        slope, actor_metrics = actor_gradient(self.actor, self.critic, batch, actor_key, c)
         critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
         actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
         new = type(self)(c, key, self.scale, actor, critic, actor_state, critic_state)

@@ -20,6 +20,7 @@ from tdinfonce import losses
 from tdinfonce.agents._common import (
     act,
     begin,
+    contrastive_networks,
     copy,
     descend,
     input_scale,
@@ -127,20 +128,9 @@ class Agent(eqx.Module):
     @classmethod
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
         """A fresh agent."""
-        key, actor_key, critic_key = jax.random.split(key, 3)
-        c, state, goal, action = config, spec.observation_size, spec.goal_size, spec.action_size
-        actor = Actor(actor_key, state, goal, action, hidden=c.hidden, min_std=c.min_std, layer_norm=c.layer_norm)
-        critic = ContrastiveCritic(
-            critic_key,
-            state + action + goal,
-            goal,
-            hidden=c.hidden,
-            goal_hidden=c.goal_hidden,
-            representation_size=c.representation_size,
-            members=c.critics,
-            normalise=c.normalise,
-            temperature=c.temperature,
-            layer_norm=c.layer_norm,
+        c, (key, first) = config, jax.random.split(key)
+        actor, critic = contrastive_networks(
+            first, spec, c, conditioned=True, normalise=c.normalise, temperature=c.temperature
         )
         scale = input_scale(spec, scale, use=c.scale_inputs)
         states = begin(actor, c.actor_rate), begin(critic, c.critic_rate)

@@ -158,14 +158,17 @@ class Agent(eqx.Module):
         if not c.learn_temperature:
             critic = critic.with_fixed_temperature()
         goal = training_goals(batch, c.commanded_share, c.critic_future_share)
-        near, ahead, discount = self._horizon(batch)
-        next_action = self.actor.sample(ahead, goal, key)
-        future = self.target.embed(ahead, next_action, goal)
+        next_action = self.actor.sample(batch.bootstrap_observation, goal, key)
+        future = self.target.embed(batch.bootstrap_observation, next_action, goal)
         target_logits = smallest(logits(future, self.target.embed_goal(batch.random_goal)))
+
+        # A Monte Carlo row has a far future as its positive and does not bootstrap. The first rows' goals were commanded.
+        positive = mix_goals(batch.near_goal, batch.future_goal, c.monte_carlo_weight)
+        discount = mix_goals(batch.bootstrap_discount, jnp.zeros_like(batch.bootstrap_discount), c.monte_carlo_weight)
 
         rows = len(goal)
         left = critic.embed(batch.observation, batch.action, goal)
-        right = critic.embed_goal(jnp.concatenate([near, batch.random_goal]))  # one pass of ψ
+        right = critic.embed_goal(jnp.concatenate([positive, batch.random_goal]))  # one pass of ψ
         next_logits = logits(left, tuple(r[:rows] for r in right))
         random_logits = logits(left, tuple(r[rows:] for r in right))
         terms = [
@@ -174,22 +177,6 @@ class Agent(eqx.Module):
         ]
         loss = jnp.mean(jnp.stack(terms))
         return loss, critic_metrics(loss, next_logits[0], target_logits, critic)
-
-    def _horizon(self, batch: Batch) -> tuple[Array, Array, Array]:
-        """Of each row the positive, the state to bootstrap from, and the discount there.
-
-        The rows with a random goal take one step: what the data did next was not meant for that goal. The rows with a
-        commanded or a future goal take n, and the first rows, whose goals were commanded, none at all: Monte Carlo.
-        """
-        c = self.config
-        meant = c.commanded_share + c.critic_future_share
-        near = mix_goals(batch.next_goal, batch.near_goal, meant)
-        ahead = mix_goals(batch.next_observation, batch.bootstrap_observation, meant)
-        one = jnp.full_like(batch.bootstrap_discount, c.discount)
-        discount = mix_goals(one, batch.bootstrap_discount, meant)
-        near = mix_goals(near, batch.future_goal, c.monte_carlo_weight)
-        discount = mix_goals(discount, jnp.zeros_like(discount), c.monte_carlo_weight)
-        return near, ahead, discount
 
     def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
         c = self.config

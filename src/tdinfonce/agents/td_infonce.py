@@ -80,7 +80,8 @@ class Config:
     n_step: int = 5
     """Ours: the positive is drawn from the next n states, and the bootstrap starts behind them. 1 is the paper."""
     monte_carlo_weight: float = 0.2
-    """Ours: share of rows whose positive is any future state of the episode, without bootstrap. 0 is the paper."""
+    """Ours: share of rows whose positive is any future state of the episode, without bootstrap; they are taken from the
+    rows with commanded goals first. 0 is the paper."""
 
     @property
     def sampling(self) -> GoalSampling:
@@ -162,7 +163,7 @@ class Agent(eqx.Module):
         future = self.target.embed(batch.bootstrap_observation, next_action, goal)
         target_logits = smallest(logits(future, self.target.embed_goal(batch.random_goal)))
 
-        # A Monte Carlo row has a far future as its positive and does not bootstrap. The first rows' goals were commanded.
+        # A Monte Carlo row has a far future as its positive and does not bootstrap; its goal was commanded.
         positive = mix_goals(batch.near_goal, batch.future_goal, c.monte_carlo_weight)
         discount = mix_goals(batch.bootstrap_discount, jnp.zeros_like(batch.bootstrap_discount), c.monte_carlo_weight)
 

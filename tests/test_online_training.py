@@ -1,5 +1,6 @@
 """Training as a whole: checkpoints that notice damage, runs that continue exactly, policies that load alone."""
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 
 import tdinfonce
+from tdinfonce.agents._common import rescale
 from tdinfonce.errors import UserError
 from tdinfonce.training import checkpoint, online, recipe
 from tdinfonce.training.collect import Exploration, collect, uniform_policy
 from tdinfonce.training.run_folder import RunFolder, read_metrics
+from tdinfonce.types import InputScale
 
 TINY = ["hidden=8", "env_steps=400", "warmup_steps=100", "eval_every=100", "eval_episodes=2", "final_episodes=3"]
 TINY += ["batch_size=16", "updates_per_call=5"]
@@ -178,6 +181,24 @@ def test_settings_are_parsed_by_their_type() -> None:
         ("layer_norm=maybe", "true or false"),
         ("discount", "name=value"),
         ("discond=1", "Did you mean 'discount'"),
+        ("goal_hidden=0", "at least one width"),
+        ("commanded_share=0.9", "together at most 1"),
+        ("commanded_share=2", "between 0 and 1"),
+        ("n_step=0", "at least 1"),
     ):
         with pytest.raises(UserError, match=message):
-            recipe.build("point", "gcbc", "fast", 0, goal_space=None, settings=[word])
+            recipe.build("point", "td-infonce", "fast", 0, goal_space=None, settings=[word])
+
+
+def test_the_scale_is_measured_anew_as_the_run_grows() -> None:
+    turns = [n for n in range(1, 3000) if online.growth(n, 1.1) != online.growth(n - 1, 1.1)]
+    later = [n for n in turns if n > 100]
+    assert all(after / before < 1.12 for before, after in itertools.pairwise(later))
+    assert online.growth(10, 1.0) == online.growth(10_000, 1.0)
+    plan = recipe.build("point", "gcbc", "fast", 0, goal_space=None)
+    spec = plan.make_env().spec
+    agent = plan.create_agent(spec, 0)
+    wide = InputScale(*(np.full_like(x, 3) for x in InputScale.identity(spec)))
+    np.testing.assert_array_equal(rescale(agent, wide).scale.goal_std, [3, 3])
+    raw = recipe.build("point", "gcbc", "paper", 0, goal_space=None).create_agent(spec, 0)
+    np.testing.assert_array_equal(rescale(raw, wide).scale.goal_std, [1, 1])

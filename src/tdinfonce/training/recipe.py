@@ -132,13 +132,14 @@ def _apply(configs: list[Any], settings: Sequence[str]) -> list[Any]:
 AT_LEAST_ONE = {"env_steps", "updates_per_call", "batch_size", "eval_every", "eval_episodes", "final_episodes"}
 AT_LEAST_ONE |= {"critics", "n_step", "representation_size", "replay_capacity"}
 SHARES = {"exploration_uniform", "actor_future_share", "critic_future_share", "future_share", "monte_carlo_weight"}
-SHARES |= {"target_rate", "exploration_episodes"}
+SHARES |= {"target_rate", "exploration_episodes", "commanded_share"}
 POSITIVE = {"temperature", "critic_rate", "actor_rate", "max_weight"}
 
 
 def _check_ranges(config: Any) -> None:
     """Refuse values that cannot work, before anything is made."""
-    for name, value in dataclasses.asdict(config).items():
+    values = dataclasses.asdict(config)
+    for name, value in values.items():
         if name in AT_LEAST_ONE and value < 1:
             raise UserError(f"{name} must be at least 1; got {value}")
         if name in SHARES and not 0 <= value <= 1:
@@ -147,10 +148,13 @@ def _check_ranges(config: Any) -> None:
             raise UserError(f"discount must be at least 0 and below 1; got {value}")
         if name in POSITIVE and not value > 0:
             raise UserError(f"{name} must be positive; got {value}")
-        if name == "hidden" and (not value or min(value) < 1):
-            raise UserError(f"hidden must name at least one width, such as 256,256; got {value}")
+        if name in ("hidden", "goal_hidden") and (not value or min(value) < 1):
+            raise UserError(f"{name} must name at least one width, such as 256,256; got {value}")
         if isinstance(value, int | float) and not value >= 0:
             raise UserError(f"{name} must not be negative; got {value}")
+    for name in ("actor_future_share", "critic_future_share"):
+        if values.get(name, 0) + values.get("commanded_share", 0) > 1:
+            raise UserError(f"{name} and commanded_share are shares of one batch: together at most 1")
 
 
 def _value(name: str, text: str, kind: Any) -> Any:

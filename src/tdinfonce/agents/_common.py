@@ -19,6 +19,7 @@ __all__ = [
     "contrastive_networks",
     "copy",
     "descend",
+    "follow",
     "input_scale",
     "maximise_logit",
     "mix_goals",
@@ -72,13 +73,21 @@ def descend(model: Model, gradient: Any, state: Any, rate: float) -> tuple[Model
     return eqx.apply_updates(model, change), state
 
 
-def polyak(target: Model, online: Model, rate: float) -> Model:
+def polyak(target: Model, online: Model, rate: float | Array) -> Model:
     """Move each array of the target by ``rate`` of its way to the online one."""
 
     def move(old: Any, new: Any) -> Any:
         return old + rate * (new - old) if eqx.is_array(old) else old
 
     return jax.tree.map(move, target, online)
+
+
+def follow(average: Model, actor: Model, rate: float, state: Any) -> Model:
+    """Move the averaged policy to the actor: faster at first, so that it forgets the beginning (iterate k weighs about
+    as k³), and by ``rate`` once that is larger. ``state`` is the actor's optimiser state, which counts the updates.
+    """
+    count = optax.tree_utils.tree_get(state, "count")
+    return polyak(average, actor, jnp.maximum(rate, 4.0 / (count + 3)))
 
 
 def copy(model: Model) -> Model:

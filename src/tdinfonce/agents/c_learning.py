@@ -22,6 +22,7 @@ from tdinfonce.agents._common import (
     contrastive_networks,
     copy,
     descend,
+    follow,
     input_scale,
     maximise_logit,
     polyak,
@@ -58,6 +59,9 @@ class Config:
     """Learning rate of the critic."""
     actor_rate: float = 1e-3
     """Learning rate of the actor."""
+    average_rate: float = 0.002
+    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
+    it is the actor."""
     scale_inputs: bool = True
     """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
     min_std: float = 0.1
@@ -84,6 +88,7 @@ PRESETS = {
         goal_hidden=(512,) * 4,
         critic_rate=3e-4,
         actor_rate=3e-4,
+        average_rate=1.0,
         scale_inputs=False,
         min_std=1e-6,
         mean_penalty=0.0,
@@ -100,6 +105,7 @@ class Agent(eqx.Module):
     key: Array
     scale: InputScale
     actor: Actor
+    average: Actor
     critic: ContrastiveCritic
     target: ContrastiveCritic
     actor_state: object
@@ -112,11 +118,11 @@ class Agent(eqx.Module):
         actor, critic = contrastive_networks(first, spec, c, conditioned=False, normalise=False)
         scale = input_scale(spec, scale, use=c.scale_inputs)
         states = begin(actor, c.actor_rate), begin(critic, c.critic_rate)
-        return cls(config, key, scale, actor, critic, copy(critic), *states)
+        return cls(config, key, scale, actor, copy(actor), critic, copy(critic), *states)
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the policy's mode."""
-        return act(self.actor, self.scale, observation, goal, key, greedy=greedy)
+        """Sample an action, or take the mode of the averaged policy."""
+        return act(self.average if greedy else self.actor, self.scale, observation, goal, key, greedy=greedy)
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters, then of the target."""
@@ -129,7 +135,8 @@ class Agent(eqx.Module):
         critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
         actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
         target = polyak(self.target, critic, c.target_rate)
-        new = type(self)(c, key, self.scale, actor, critic, target, actor_state, critic_state)
+        average = follow(self.average, actor, c.average_rate, actor_state)
+        new = type(self)(c, key, self.scale, actor, average, critic, target, actor_state, critic_state)
         return new, critic_metrics | actor_metrics
 
     def _critic_loss(self, critic: ContrastiveCritic, batch: Batch, key: Array) -> tuple[Array, Metrics]:

@@ -19,6 +19,7 @@ from tdinfonce.agents._common import (
     begin,
     copy,
     descend,
+    follow,
     input_scale,
     mix_goals,
     polyak,
@@ -52,6 +53,9 @@ class Config:
     """Learning rate of the critic."""
     actor_rate: float = 1e-3
     """Learning rate of the actor."""
+    average_rate: float = 0.002
+    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
+    it is the actor."""
     scale_inputs: bool = True
     """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
     future_share: float = 0.8
@@ -67,7 +71,7 @@ class Config:
 
 PRESETS = {
     "fast": Config(),
-    "paper": Config(discount=0.98, target_rate=0.005, hidden=(512,) * 4, scale_inputs=True),
+    "paper": Config(discount=0.98, target_rate=0.005, hidden=(512,) * 4, average_rate=1.0, scale_inputs=True),
 }
 
 
@@ -78,6 +82,7 @@ class Agent(eqx.Module):
     spec: EnvSpec = eqx.field(static=True)
     scale: InputScale
     actor: DeterministicActor
+    average: DeterministicActor
     critic: ScalarCritic
     target_actor: DeterministicActor
     target: ScalarCritic
@@ -99,11 +104,12 @@ class Agent(eqx.Module):
         )
         scale = input_scale(spec, scale, use=c.scale_inputs)
         states = begin(actor, c.actor_rate), begin(critic, c.critic_rate)
-        return cls(c, spec, scale, actor, critic, copy(actor), copy(critic), *states)
+        return cls(c, spec, scale, actor, copy(actor), critic, copy(actor), copy(critic), *states)
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """The policy is deterministic: exploration is the collector's."""
-        return self.actor(scale_observation(self.scale, observation), scale_goal(self.scale, goal))
+        actor = self.average if greedy else self.actor
+        return actor(scale_observation(self.scale, observation), scale_goal(self.scale, goal))
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters, then of both targets."""
@@ -116,7 +122,8 @@ class Agent(eqx.Module):
         critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
         actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
         targets = polyak(self.target_actor, actor, c.target_rate), polyak(self.target, critic, c.target_rate)
-        new = type(self)(c, self.spec, self.scale, actor, critic, *targets, actor_state, critic_state)
+        average = follow(self.average, actor, c.average_rate, actor_state)
+        new = type(self)(c, self.spec, self.scale, actor, average, critic, *targets, actor_state, critic_state)
         return new, critic_metrics | actor_metrics
 
     def _reward(self, reached: Array, goal: Array) -> Array:

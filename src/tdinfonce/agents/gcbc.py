@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
-from tdinfonce.agents._common import act, begin, descend, input_scale, scale_batch
+from tdinfonce.agents._common import act, begin, copy, descend, follow, input_scale, scale_batch
 from tdinfonce.networks.actor import Actor
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
@@ -32,6 +32,9 @@ class Config:
     """Whether hidden layers are standardised."""
     actor_rate: float = 1e-3
     """Learning rate of the actor."""
+    average_rate: float = 0.002
+    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
+    it is the actor."""
     scale_inputs: bool = True
     """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
     min_std: float = 0.1
@@ -45,7 +48,9 @@ class Config:
 
 PRESETS = {
     "fast": Config(),
-    "paper": Config(discount=0.99, hidden=(512,) * 4, actor_rate=3e-4, scale_inputs=False, min_std=1e-6),
+    "paper": Config(
+        discount=0.99, hidden=(512,) * 4, actor_rate=3e-4, average_rate=1.0, scale_inputs=False, min_std=1e-6
+    ),
 }
 
 
@@ -55,6 +60,7 @@ class Agent(eqx.Module):
     config: Config = eqx.field(static=True)
     scale: InputScale
     actor: Actor
+    average: Actor
     actor_state: object
 
     @classmethod
@@ -69,18 +75,20 @@ class Agent(eqx.Module):
             min_std=config.min_std,
             layer_norm=config.layer_norm,
         )
-        return cls(config, input_scale(spec, scale, use=config.scale_inputs), actor, begin(actor, config.actor_rate))
+        scale = input_scale(spec, scale, use=config.scale_inputs)
+        return cls(config, scale, actor, copy(actor), begin(actor, config.actor_rate))
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the policy's mode."""
-        return act(self.actor, self.scale, observation, goal, key, greedy=greedy)
+        """Sample an action, or take the mode of the averaged policy."""
+        return act(self.average if greedy else self.actor, self.scale, observation, goal, key, greedy=greedy)
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of the actor. Nothing is random but the batch."""
         batch = scale_batch(self.scale, batch)
         slope, metrics = eqx.filter_grad(_loss, has_aux=True)(self.actor, batch)
         actor, actor_state = descend(self.actor, slope, self.actor_state, self.config.actor_rate)
-        return type(self)(self.config, self.scale, actor, actor_state), metrics
+        average = follow(self.average, actor, self.config.average_rate, actor_state)
+        return type(self)(self.config, self.scale, actor, average, actor_state), metrics
 
 
 def _loss(actor: Actor, batch: Batch) -> tuple[Array, Metrics]:

@@ -23,6 +23,7 @@ from tdinfonce.agents._common import (
     contrastive_networks,
     copy,
     descend,
+    follow,
     input_scale,
     mix_goals,
     polyak,
@@ -65,6 +66,9 @@ class Config:
     """Learning rate of the critic."""
     actor_rate: float = 1e-3
     """Learning rate of the actor."""
+    average_rate: float = 0.002
+    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
+    it is the actor."""
     scale_inputs: bool = True
     """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
     min_std: float = 0.1
@@ -102,6 +106,7 @@ PRESETS = {
         learn_temperature=False,
         critic_rate=3e-4,
         actor_rate=5e-5,
+        average_rate=1.0,
         scale_inputs=False,
         min_std=1e-6,
         mean_penalty=0.0,
@@ -121,6 +126,7 @@ class Agent(eqx.Module):
     key: Array
     scale: InputScale
     actor: Actor
+    average: Actor
     critic: ContrastiveCritic
     target: ContrastiveCritic
     actor_state: object
@@ -135,11 +141,11 @@ class Agent(eqx.Module):
         )
         scale = input_scale(spec, scale, use=c.scale_inputs)
         states = begin(actor, c.actor_rate), begin(critic, c.critic_rate)
-        return cls(config, key, scale, actor, critic, copy(critic), *states)
+        return cls(config, key, scale, actor, copy(actor), critic, copy(critic), *states)
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the policy's mode."""
-        return act(self.actor, self.scale, observation, goal, key, greedy=greedy)
+        """Sample an action, or take the mode of the averaged policy."""
+        return act(self.average if greedy else self.actor, self.scale, observation, goal, key, greedy=greedy)
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters, then of the target."""
@@ -151,7 +157,8 @@ class Agent(eqx.Module):
         critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
         actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
         target = polyak(self.target, critic, c.target_rate)
-        new = type(self)(c, key, self.scale, actor, critic, target, actor_state, critic_state)
+        average = follow(self.average, actor, c.average_rate, actor_state)
+        new = type(self)(c, key, self.scale, actor, average, critic, target, actor_state, critic_state)
         return new, critic_metrics | actor_metrics
 
     def _critic_loss(self, critic: ContrastiveCritic, batch: Batch, key: Array) -> tuple[Array, Metrics]:

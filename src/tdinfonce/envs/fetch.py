@@ -17,15 +17,16 @@ NAMES = {
 }
 SETTINGS = {
     ("fetch-reach", "fast"): {
-        "env_steps": 3_000,
+        "env_steps": 4_000,
+        "updates_per_env_step": 0.75,
         "warmup_steps": 1_000,
         "eval_every": 1_000,
         "exploration_noise": 0.1,
         "exploration_uniform": 0.1,
     },
-    ("fetch-push", "fast"): {"env_steps": 400_000, "warmup_steps": 5_000},
-    ("fetch-pick-and-place", "fast"): {"env_steps": 400_000, "warmup_steps": 5_000},
-    ("fetch-slide", "fast"): {"env_steps": 400_000, "warmup_steps": 5_000},
+    ("fetch-push", "fast"): {"env_steps": 300_000, "warmup_steps": 5_000},
+    ("fetch-pick-and-place", "fast"): {"env_steps": 300_000, "warmup_steps": 5_000},
+    ("fetch-slide", "fast"): {"env_steps": 300_000, "warmup_steps": 5_000},
     ("fetch-reach", "paper"): {"env_steps": 500_000},
 }
 IDS = {

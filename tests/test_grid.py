@@ -25,9 +25,7 @@ def test_a_grid_runs_skips_reports_and_survives_a_failure(tmp_path: Path) -> Non
     stamp = (tmp_path / good.name / "summary.json").stat().st_mtime_ns
     run_grid(tmp_path, [good], advance=counted.append)
     assert (tmp_path / good.name / "summary.json").stat().st_mtime_ns == stamp, "a finished run was run again"
-    found = draw.read_grid(tmp_path)
-    draw.draw_grid(tmp_path, found, ("gcbc",), "title")
-    draw.write_grid_table(tmp_path, found, ("gcbc",), "title")
+    draw.report(tmp_path, "title", ("gcbc",))
     assert (tmp_path / "figure.png").is_file()
     final = json.loads((tmp_path / good.name / "summary.json").read_text())
     assert f"{final['min_distance']:.3f} ± 0.000" in (tmp_path / "table.md").read_text()

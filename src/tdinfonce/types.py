@@ -171,5 +171,8 @@ class Agent(Protocol):
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One gradient step on everything. Pure."""
 
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs, if its config asks for scaled inputs."""
+
     def act(self, observation: Any, goal: Any, key: Any, *, greedy: bool = False) -> Any:
         """Actions for one state and goal, or for a batch of them."""

@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 Model = TypeVar("Model")
+Scaled = TypeVar("Scaled", bound=Any)
 
 
 def contrastive_networks(
@@ -137,7 +138,7 @@ def input_scale(spec: EnvSpec, scale: InputScale | None, *, use: bool) -> InputS
     return jax.tree.map(lambda x: jnp.array(x, jnp.float32), chosen)
 
 
-def rescale(agent: Any, scale: InputScale) -> Any:
+def rescale(agent: Scaled, scale: InputScale) -> Scaled:
     """The agent with another scale, if its config wants scaled inputs."""
     if not agent.config.scale_inputs:
         return agent

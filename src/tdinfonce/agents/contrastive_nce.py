@@ -24,6 +24,7 @@ from tdinfonce.agents._common import (
     follow,
     input_scale,
     maximise_logit,
+    rescale,
     scale_batch,
 )
 from tdinfonce.networks.actor import Actor
@@ -123,6 +124,10 @@ class Agent(eqx.Module):
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mode of the averaged policy."""
         return act(self.average if greedy else self.actor, self.scale, observation, goal, key, greedy=greedy)
+
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs."""
+        return rescale(self, scale)
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters."""

@@ -23,6 +23,7 @@ from tdinfonce.agents._common import (
     input_scale,
     mix_goals,
     polyak,
+    rescale,
     scale_batch,
     scale_goal,
     scale_observation,
@@ -110,6 +111,10 @@ class Agent(eqx.Module):
         """The policy is deterministic: exploration is the collector's."""
         actor = self.average if greedy else self.actor
         return actor(scale_observation(self.scale, observation), scale_goal(self.scale, goal))
+
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs."""
+        return rescale(self, scale)
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters, then of both targets."""

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
-from tdinfonce.agents._common import act, begin, copy, descend, follow, input_scale, scale_batch
+from tdinfonce.agents._common import act, begin, copy, descend, follow, input_scale, rescale, scale_batch
 from tdinfonce.networks.actor import Actor
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
@@ -81,6 +81,10 @@ class Agent(eqx.Module):
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mode of the averaged policy."""
         return act(self.average if greedy else self.actor, self.scale, observation, goal, key, greedy=greedy)
+
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs."""
+        return rescale(self, scale)
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of the actor. Nothing is random but the batch."""

@@ -28,6 +28,7 @@ from tdinfonce.agents._common import (
     mix_goals,
     polyak,
     propose,
+    rescale,
     scale_batch,
     training_goals,
 )
@@ -146,6 +147,10 @@ class Agent(eqx.Module):
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mode of the averaged policy."""
         return act(self.average if greedy else self.actor, self.scale, observation, goal, key, greedy=greedy)
+
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs."""
+        return rescale(self, scale)
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters, then of the target."""

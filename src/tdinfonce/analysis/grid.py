@@ -1,4 +1,4 @@
-"""Figures and tables of a grid of training runs, from their folders."""
+"""Figures and tables of several training runs: those of a grid, or one agent's seeds."""
 
 import json
 from collections import defaultdict
@@ -10,83 +10,114 @@ from typing import Any
 import numpy as np
 
 from tdinfonce.analysis.style import label, new_figure, save, series_style
+from tdinfonce.analysis.training import evaluations
 from tdinfonce.errors import UserError
-from tdinfonce.training.run_folder import read_metrics
 
-__all__ = ["Series", "draw_grid", "read_grid", "write_grid_table"]
+__all__ = ["Series", "draw_grid", "read_grid", "report", "write_grid_table"]
+
+CURVES = {"success_any": "success, any step", "min_distance": "smallest distance to the goal"}
 
 
 @dataclass
 class Series:
     """The runs of one variant on one task, over seeds."""
 
-    curves: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
-    """Environment steps and success at any step, for each seed."""
+    curves: list[dict[int, dict[str, float]]] = field(default_factory=list)
+    """For each seed: environment steps → the metrics of the evaluation there."""
     finals: list[dict[str, Any]] = field(default_factory=list)
-    """The summary of each complete seed."""
+    """The summary of each complete seed, with the seed."""
 
-    def mean_curve(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Steps that all seeds have, and mean and standard deviation there."""
-        shared = sorted(set.intersection(*({int(s) for s in steps} for steps, _ in self.curves)))
-        values = np.array([[y[list(steps).index(s)] for s in shared] for steps, y in self.curves])
+    def mean_curve(self, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Steps that all seeds have, and mean and standard deviation of the metric there."""
+        shared = sorted(set.intersection(*(set(curve) for curve in self.curves)))
+        values = np.array([[curve[step][metric] for step in shared] for curve in self.curves])
         return np.array(shared), values.mean(axis=0), values.std(axis=0)
 
 
 def read_grid(root: Path) -> dict[str, dict[str, Series]]:
-    """Task → variant → runs. A run's folder is named TASK--VARIANT--SEED."""
+    """Task → variant → runs, from the run folders in ``root``.
+
+    A folder named TASK--VARIANT--SEED says so itself; of any other the config tells environment and agent.
+    """
     found: dict[str, dict[str, Series]] = defaultdict(lambda: defaultdict(Series))
-    for config in sorted(root.glob("*--*--*/config.json")):
-        folder = config.parent
-        task, variant, _ = folder.name.split("--")
-        rows = (
-            [r for r in read_metrics(folder) if "eval/success_any" in r] if (folder / "metrics.jsonl").exists() else []
-        )
-        if rows:
-            curve = np.array([r["env_step"] for r in rows]), np.array([r["eval/success_any"] for r in rows])
+    for path in sorted(root.glob("*/config.json")):
+        folder, config = path.parent, json.loads(path.read_text(encoding="utf-8"))
+        if config.get("kind") != "online":
+            continue
+        task, variant = config["env"], config["agent"]
+        if folder.name.count("--") == 2:
+            task, variant, _ = folder.name.split("--")
+        curve = {row["env_step"]: row for row in evaluations(folder) if not row["final"]}
+        if curve:
             found[task][variant].curves.append(curve)
         if (folder / "summary.json").is_file():
-            found[task][variant].finals.append(json.loads((folder / "summary.json").read_text(encoding="utf-8")))
+            summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+            found[task][variant].finals.append(summary | {"seed": config["seed"]})
     if not found:
-        raise UserError(f"{root} holds no runs of a grid yet")
+        raise UserError(f"{root} holds no training runs yet")
     return found
 
 
+def report(root: Path, title: str, variants: Sequence[str] = ()) -> None:
+    """Draw curves and bars and write the table; ``variants`` is their order, by default alphabetical."""
+    grid = read_grid(root)
+    order = variants or sorted({variant for task in grid.values() for variant in task})
+    draw_grid(root, grid, order, title)
+    write_grid_table(root, grid, order, title)
+
+
 def draw_grid(root: Path, grid: dict[str, dict[str, Series]], variants: Sequence[str], title: str) -> None:
-    """Learning curves above, final success below; one column for each task."""
+    """Learning curves of success and of distance, and the final success; one column for each task."""
     tasks = list(grid)
-    figure, axes = new_figure(2, len(tasks))
+    figure, axes = new_figure(3, len(tasks), width=5.4) if len(tasks) > 1 else new_figure(1, 3)
+    axes = axes.reshape(3, len(tasks))
     for column, task in enumerate(tasks):
-        curves, bars = axes[0][column], axes[1][column]
         present = [v for v in variants if v in grid[task]]
-        for variant in present:
-            series = grid[task][variant]
-            if series.curves:
-                steps, mean, deviation = series.mean_curve()
-                line = curves.plot(steps, mean, **series_style(variant))[0]
-                curves.fill_between(steps, mean - deviation, mean + deviation, color=line.get_color(), alpha=0.15)
-        finals = [[f["success_any"] for f in grid[task][v].finals] or [np.nan] for v in present]
-        colours = [series_style(v)["color"] for v in present]
-        means, spread = [np.mean(f) for f in finals], [np.std(f) for f in finals]
-        bars.bar(range(len(present)), means, yerr=spread, color=colours if all(colours) else None)
-        bars.set_xticks(range(len(present)), [label(v) for v in present], rotation=40, ha="right", fontsize=7)
-        curves.set(title=task, xlabel="environment steps", ylabel="success, any step", ylim=(-0.03, 1.03))
-        bars.set(ylabel="final success, any step", ylim=(0, 1.03))
-    axes[0][0].legend(frameon=False, fontsize=7)
+        for axis, (metric, name) in zip(axes[:2, column], CURVES.items(), strict=True):
+            for variant in present:
+                series = grid[task][variant]
+                if series.curves:
+                    steps, mean, deviation = series.mean_curve(metric)
+                    line = axis.plot(steps, mean, **series_style(variant) | {"marker": None})[0]
+                    axis.fill_between(steps, mean - deviation, mean + deviation, color=line.get_color(), alpha=0.15)
+            axis.set(xlabel="environment steps", ylabel=name)
+        axes[0][column].set(title=task, ylim=(-0.03, 1.03))
+        axes[1][column].set_ylim(bottom=0)
+        _bars(axes[2][column], [grid[task][v].finals for v in present], present)
+    axes[0][0].legend(frameon=False, fontsize=8)
     figure.suptitle(title)
     save(figure, root)
 
 
+def _bars(axis: Any, finals: Sequence[Sequence[dict[str, Any]]], variants: Sequence[str]) -> None:
+    """The final success of each variant, any step in front of the last step; a dot for each seed."""
+    for place, (variant, runs) in enumerate(zip(variants, finals, strict=True)):
+        for name, shift, strength in (("success_any", -0.2, 1.0), ("success_final", 0.2, 0.45)):
+            values = [run[name] for run in runs] or [np.nan]
+            colour = series_style(variant)["color"] or f"C{place}"
+            axis.bar(place + shift, np.mean(values), width=0.38, color=colour, alpha=strength)
+            axis.plot([place + shift] * len(values), values, ".", color="#333333", markersize=4)
+    axis.set_xticks(range(len(variants)), [label(v) for v in variants], rotation=30, ha="right", fontsize=8)
+    axis.set(ylabel="final success\n(dark: any step, light: last)", ylim=(0, 1.03))
+
+
 def write_grid_table(root: Path, grid: dict[str, dict[str, Series]], variants: Sequence[str], title: str) -> None:
-    """One table for each task: mean ± standard deviation over seeds of the final evaluation."""
+    """For each task the mean ± standard deviation over seeds of the final evaluation, then every run."""
     lines = [f"# {title}", "", "Final evaluation, mean ± standard deviation over seeds; n is the number of seeds.", ""]
+    head = "success, any step | success, last step | smallest distance"
     for task, by_variant in grid.items():
-        lines += [f"## {task}", "", "| | n | success, any step | success, last step | smallest distance | minutes |"]
-        lines += ["|---|---:|---:|---:|---:|---:|"]
+        lines += [f"## {task}", "", f"| | n | {head} | minutes |", "|---|---:|---:|---:|---:|---:|"]
         for variant in (v for v in variants if v in by_variant):
             finals = by_variant[variant].finals
             cells = [_cell([f[name] for f in finals]) for name in ("success_any", "success_final", "min_distance")]
             minutes = _cell([f["training_seconds"] / 60 for f in finals], digits=1)
             lines.append(f"| {label(variant)} | {len(finals)} | {' | '.join(cells)} | {minutes} |")
+        lines += ["", f"| every run | seed | {head} | steps | updates | minutes |", "|---|" + "---:|" * 7]
+        for variant in (v for v in variants if v in by_variant):
+            for run in sorted(by_variant[variant].finals, key=lambda run: run["seed"]):
+                values = f"{run['success_any']:.2f} | {run['success_final']:.2f} | {run['min_distance']:.3f}"
+                counts = f"{run['env_steps']:,} | {run['updates']:,} | {run['training_seconds'] / 60:.1f}"
+                lines.append(f"| {label(variant)} | {run['seed']} | {values} | {counts} |")
         lines.append("")
     (root / "table.md").write_text("\n".join(lines), encoding="utf-8")
 

@@ -11,13 +11,13 @@ from tdinfonce.analysis.style import label, new_figure, plt, save
 from tdinfonce.errors import UserError
 from tdinfonce.training.run_folder import read_metrics
 
-__all__ = ["draw_frames", "draw_paths", "report"]
+__all__ = ["draw_frames", "draw_paths", "evaluations", "report"]
 
 
 def report(folder: Path) -> None:
     """Write ``figure.png``, ``figure.svg`` and ``table.md`` of a training run from its metrics."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    rows = _evaluations(folder)
+    rows = evaluations(folder)
     if not rows:
         raise UserError(f"{folder} has no evaluations yet")
     steps = [row["env_step"] for row in rows]
@@ -35,9 +35,11 @@ def report(folder: Path) -> None:
     _table(folder, config, rows)
 
 
-def _evaluations(folder: Path) -> list[dict[str, Any]]:
+def evaluations(folder: Path) -> list[dict[str, Any]]:
     """Every evaluation of a run in its order, also the one at its end."""
-    found = []
+    found: list[dict[str, Any]] = []
+    if not (folder / "metrics.jsonl").is_file():
+        return found
     for row in read_metrics(folder):
         kind = next((kind for kind in ("eval", "final") if f"{kind}/success_any" in row), None)
         if kind is not None:

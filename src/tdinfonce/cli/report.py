@@ -17,10 +17,15 @@ class Command:
     """Draw the figure and table of a run folder again, from its metrics."""
 
     run_folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """A folder that `tdinfonce reproduce` or `tdinfonce train` wrote."""
+    """A folder that `tdinfonce reproduce` or `tdinfonce train` wrote, or one that holds several training runs."""
 
     def run(self) -> int:
         """Draw."""
+        if not (self.run_folder / "config.json").exists() and any(self.run_folder.glob("*/config.json")):
+            from tdinfonce.analysis import grid
+
+            grid.report(self.run_folder, f"Training runs in {self.run_folder.name}")
+            return _done(self.run_folder)
         try:
             config = json.loads((self.run_folder / "config.json").read_text(encoding="utf-8"))
         except OSError as error:
@@ -31,8 +36,7 @@ class Command:
             from tdinfonce.analysis import training
 
             training.report(self.run_folder)
-            print(f"Figure: {self.run_folder / 'figure.png'}\nTable:  {self.run_folder / 'table.md'}")
-            return 0
+            return _done(self.run_folder)
         if not isinstance(config, dict) or "experiment" not in config:
             raise UserError(f"{self.run_folder} is not the run of an experiment; see: tdinfonce reproduce --list")
         if not (self.run_folder / "COMPLETE").is_file():
@@ -45,5 +49,9 @@ class Command:
             raise UserError(
                 f"{self.run_folder / 'metrics.jsonl'} is damaged or of another version: {error!r}"
             ) from error
-        print(f"Figure: {self.run_folder / 'figure.png'}\nTable:  {self.run_folder / 'table.md'}")
-        return 0
+        return _done(self.run_folder)
+
+
+def _done(folder: Path) -> int:
+    print(f"Figure: {folder / 'figure.png'}\nTable:  {folder / 'table.md'}")
+    return 0

@@ -55,9 +55,7 @@ def runs(config: Grid, seeds: int) -> list[GridRun]:
 
 def report(folder: Path) -> None:
     """Draw curves and bars, and write the table."""
-    found = draw.read_grid(folder)
-    draw.draw_grid(folder, found, tuple(VARIANTS), TITLE)
-    draw.write_grid_table(folder, found, tuple(VARIANTS), TITLE)
+    draw.report(folder, TITLE, tuple(VARIANTS))
 
 
 EXPERIMENT = Experiment(

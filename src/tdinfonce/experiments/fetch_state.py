@@ -63,9 +63,7 @@ def runs(config: Grid, seeds: int) -> list[GridRun]:
 
 def report(folder: Path) -> None:
     """Draw curves and bars, and write the table."""
-    found = draw.read_grid(folder)
-    draw.draw_grid(folder, found, AGENTS, TITLE)
-    draw.write_grid_table(folder, found, AGENTS, TITLE)
+    draw.report(folder, TITLE, AGENTS)
 
 
 EXPERIMENT = Experiment(

@@ -16,7 +16,6 @@ import jax
 import numpy as np
 
 from tdinfonce import seeding
-from tdinfonce.agents._common import rescale
 from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
 from tdinfonce.progress import Progress
@@ -178,7 +177,7 @@ class _Run:
         if self.agent is None:
             self.agent = self.create(seeding.derive(self.seed, "agent"), statistics(self.replay))
         elif growth(before, c.scale_growth) != growth(self.env_steps, c.scale_growth):
-            self.agent = rescale(self.agent, statistics(self.replay))
+            self.agent = self.agent.rescaled(statistics(self.replay))
         # What the steps so far pay for, in whole calls: one compiled shape.
         while self.updates + c.updates_per_call <= (self.env_steps - c.warmup_steps) * c.updates_per_env_step:
             rng = seeding.generator(self.seed, "sampler", self.updates)

@@ -112,6 +112,8 @@ def test_report_draws_the_learning_curve_and_eval_a_picture(
     assert main(["report", str(run)]) == 0
     assert (run / "figure.png").read_bytes()[:4] == b"\x89PNG"
     assert "| 300 |" in (run / "table.md").read_text()
+    assert main(["report", str(run.parent)]) == 0
+    assert "GCBC on point" in (run.parent / "table.md").read_text()
     assert main(["eval", str(run), "--episodes", "1", "--picture", str(tmp_path / "a.png")]) == 0
     from tdinfonce.envs.point import PointEnv
     from tdinfonce.errors import UserError

@@ -58,7 +58,7 @@ class Config:
     """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
     it is the actor."""
     scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
+    """Whether inputs are scaled by mean and standard deviation of the data."""
     future_share: float = 0.8
     """Share of the goals that are later states of the same episode; the others are those that were commanded."""
     action_penalty: float = 1.0

@@ -71,7 +71,7 @@ class Config:
     """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
     it is the actor."""
     scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the warm-up data."""
+    """Whether inputs are scaled by mean and standard deviation of the data."""
     min_std: float = 0.1
     """Smallest standard deviation of the policy before squashing."""
     mean_penalty: float = 0.01

@@ -58,10 +58,11 @@ def read_grid(root: Path) -> dict[str, dict[str, Series]]:
     return found
 
 
-def report(root: Path, title: str, variants: Sequence[str] = ()) -> None:
+def report(root: Path, title: str | None = None, variants: Sequence[str] = ()) -> None:
     """Draw curves and bars and write the table; ``variants`` is their order, by default alphabetical."""
     grid = read_grid(root)
     order = variants or sorted({variant for task in grid.values() for variant in task})
+    title = title or f"{', '.join(label(variant) for variant in order)} on {', '.join(grid)}"
     draw_grid(root, grid, order, title)
     write_grid_table(root, grid, order, title)
 

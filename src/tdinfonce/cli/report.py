@@ -24,7 +24,7 @@ class Command:
         if not (self.run_folder / "config.json").exists() and any(self.run_folder.glob("*/config.json")):
             from tdinfonce.analysis import grid
 
-            grid.report(self.run_folder, f"Training runs in {self.run_folder.name}")
+            grid.report(self.run_folder)
             return _done(self.run_folder)
         try:
             config = json.loads((self.run_folder / "config.json").read_text(encoding="utf-8"))

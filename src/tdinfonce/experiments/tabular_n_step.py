@@ -62,7 +62,7 @@ def run(config: NStep, seeds: int, log: Callable[[dict[str, Any]], None], advanc
                 exact = exact_occupancy(mdp, policy, config.discount)
                 errors.append(np.mean(np.abs(found - exact)))
                 reach.append(np.mean(found[:, :, goal]) / np.mean(exact[:, :, goal]))
-            name = "another goal" if share is None else f"{share:.0%} uniform"
+            name = "the policy for another goal" if share is None else f"the policy, {share:.0%} uniform"
             base = {"phase": "evaluate", "method": name, "discount": config.discount, "seed": 0, "n": n}
             log(base | {"error": float(np.mean(errors)), "reach": float(np.mean(reach))})
             advance(1)
@@ -81,14 +81,17 @@ def report(folder: Path) -> None:
         rows.append([name, *(f"{found[n]['error']:.4f} / {found[n]['reach']:.2f}" for n in steps)])
     axes[0, 0].set(xscale="log", xlabel="n", ylabel="mean absolute error of the occupancy", ylim=(0, None))
     axes[0, 1].set(xscale="log", xlabel="n", ylabel="believed / true time at the goal", ylim=(0, 1.05))
-    axes[0, 0].legend(fontsize=8, title="who made the data")
+    for axis in axes[0]:
+        axis.set_xticks(steps, [str(n) for n in steps], minor=False)
+        axis.minorticks_off()
+    axes[0, 1].legend(fontsize=8, title="who made the data", loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.suptitle(TITLE)
     save(figure, folder)
     parts = [
         "Fixed points by linear algebra, so no sampling error is in these numbers. The policy asked about walks to a "
         "goal and stays; the mean is over all 25 goals. Each entry: mean absolute error of the occupancy, and the time "
         "at the goal that is believed, as a share of the true one.",
-        draw.markdown_table(["data made by the policy with", *(f"n = {n}" for n in steps)], rows),
+        draw.markdown_table(["data made by", *(f"n = {n}" for n in steps)], rows),
     ]
     draw.write_table(folder, TITLE, parts)
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from tdinfonce import envs
+from tdinfonce.envs._noisy import NoisyEnv
 from tdinfonce.errors import UserError
 from tdinfonce.seeding import derive, evaluation_seeds, generator
+from tdinfonce.types import EnvSpec, Start, Step
 
 
 def test_point_world_reaches_its_goal_when_told_the_way() -> None:
@@ -40,6 +42,64 @@ def test_streams_are_independent_and_evaluation_is_fixed() -> None:
     assert generator(0, "a").random() != generator(0, "b").random()
     assert evaluation_seeds(5) == evaluation_seeds(9)[:5]
     assert not set(evaluation_seeds(200)) & {derive(s, "episode", i) for s in range(5) for i in range(1000)}
+
+
+class Staircase:
+    """Counts its steps: observation (t, t), goal (t,)."""
+
+    spec = EnvSpec("staircase", observation_size=2, action_size=1, goal_size=1, episode_length=2000)
+
+    def reset(self, seed: int) -> Start:
+        self.time = 0
+        return Start(np.zeros(2, np.float32), np.zeros(1, np.float32), np.ones(1, np.float32), 1.0)
+
+    def step(self, action: np.ndarray) -> Step:
+        self.time += 1
+        now = np.full(2, self.time, np.float32)
+        return Step(now, now[:1], self.time == 7, abs(self.time - 7.0), self.time >= 2000)
+
+    def render(self) -> np.ndarray:
+        return np.zeros((1, 1, 3), np.uint8)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("kind", ["resampled", "previous", "zeros"])
+def test_noise_replaces_what_is_seen_and_not_what_is_true(kind: str) -> None:
+    env = NoisyEnv(Staircase(), 0.25, kind)
+
+    def walk(seed: int) -> list[Step]:
+        env.reset(seed)
+        return [env.step(np.zeros(1)) for _ in range(2000)]
+
+    steps = walk(1)
+    truth = np.arange(1, 2001)
+    seen = np.array([step.observation[0] for step in steps])
+    wrong = seen != truth
+    assert abs(wrong.mean() - 0.25) < 0.04
+    assert all((step.achieved[0] == t) == (not w) for step, t, w in zip(steps, truth, wrong, strict=True))
+    assert [step.success for step in steps] == [t == 7 for t in truth]
+    assert [step.distance for step in steps] == [abs(t - 7.0) for t in truth]
+    if kind == "zeros":
+        assert np.all(seen[wrong] == 0)
+    elif kind == "previous":
+        assert np.all(seen[1:][wrong[1:]] == seen[:-1][wrong[1:]])
+    else:
+        assert abs(seen[wrong].mean() - 1000) < 150
+        assert 400 < seen[wrong].std() < 750
+    again, other = walk(1), walk(2)
+    assert all(np.array_equal(a.observation, b.observation) for a, b in zip(steps, again, strict=True))
+    assert not all(np.array_equal(a.observation, b.observation) for a, b in zip(steps, other, strict=True))
+
+
+def test_noise_is_checked_at_the_border() -> None:
+    assert isinstance(envs.make("point", noise=0.1), NoisyEnv)
+    assert not isinstance(envs.make("point", noise=0.0), NoisyEnv)
+    with pytest.raises(UserError, match="between 0 and 1"):
+        envs.make("point", noise=1.5)
+    with pytest.raises(UserError, match="Did you mean 'zeros'"):
+        envs.make("point", noise=0.1, noise_kind="zero")
 
 
 def test_unknown_names_are_explained() -> None:

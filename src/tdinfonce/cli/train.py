@@ -35,6 +35,10 @@ class Command:
     """The run folder; default: runs/ENV-AGENT-SEED."""
     goal_space: str | None = None
     """How a state becomes a goal; default: the environment's first."""
+    noise: float = 0.0
+    """Chance at each step that the observation is replaced; the true state still decides success."""
+    noise_kind: str = "resampled"
+    """By what: resampled (from the statistics of random actions), previous or zeros."""
     set: tuple[str, ...] = ()
     """Change settings of agent or training: --set discount=0.99 hidden=512,512 (see `tdinfonce list --settings`)."""
     resume: Path | None = None
@@ -54,7 +58,16 @@ class Command:
             raise UserError("each seed may be given once")
         base = self.out or Path("runs") / f"{self.env.replace(':', '-').replace('/', '-')}-{self.agent}"
         plans = [
-            recipe.build(self.env, self.agent, self.preset, seed, goal_space=self.goal_space, settings=settings)
+            recipe.build(
+                self.env,
+                self.agent,
+                self.preset,
+                seed,
+                goal_space=self.goal_space,
+                settings=settings,
+                noise=self.noise,
+                noise_kind=self.noise_kind,
+            )
             for seed in seeds
         ]
         for plan in plans:

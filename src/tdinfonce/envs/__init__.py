@@ -9,6 +9,7 @@ import pkgutil
 import re
 from typing import Any
 
+from tdinfonce.envs._noisy import KINDS, NoisyEnv
 from tdinfonce.errors import UserError, nearest
 from tdinfonce.types import GoalEnv
 
@@ -34,20 +35,34 @@ def settings(name: str, preset: str) -> dict[str, Any]:
     return dict(_module(name).SETTINGS.get((name, preset), {}))
 
 
-def make(name: str, *, goal_space: str | None = None, render: bool = False) -> GoalEnv:
+def make(
+    name: str,
+    *,
+    goal_space: str | None = None,
+    render: bool = False,
+    noise: float = 0.0,
+    noise_kind: str = "resampled",
+) -> GoalEnv:
     """Make an environment by its short name or Gymnasium id.
 
     Args:
         name: a key of `names`, or the id of a Gymnasium goal environment.
         goal_space: how a state becomes a goal; None is the environment's default.
         render: whether `render` will be called.
+        noise: chance that a step's observation is replaced; see `NoisyEnv`.
+        noise_kind: by what.
     """
+    if not 0 <= noise <= 1:
+        raise UserError(f"noise is a chance between 0 and 1; got {noise}")
+    if noise_kind not in KINDS:
+        raise nearest("kind of noise", noise_kind, KINDS)
     module = _module(name)
     offered = tuple(module.goal_spaces(name))
     chosen = offered[0] if goal_space is None else goal_space
     if chosen not in offered:
         raise UserError(f"{name} has no goal space '{chosen}'; choose one of: {', '.join(offered)}")
-    return module.make(name, goal_space=chosen, render=render)
+    env: GoalEnv = module.make(name, goal_space=chosen, render=render)
+    return NoisyEnv(env, noise, noise_kind) if noise else env
 
 
 def _module(name: str) -> Any:

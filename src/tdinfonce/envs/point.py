@@ -13,6 +13,7 @@ SETTINGS = {
         "eval_every": 1_000,
         "updates_per_env_step": 1.0,
         "hidden": (64, 64),
+        "goal_hidden": (64, 64),
         "discount": 0.8,
         "critic_rate": 1e-3,
         "actor_rate": 1e-3,

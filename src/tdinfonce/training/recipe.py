@@ -33,6 +33,10 @@ class Recipe:
     """The agent's config."""
     training: Any
     """How to train: an OnlineConfig."""
+    noise: float = 0.0
+    """Chance that a step's observation is replaced."""
+    noise_kind: str = "resampled"
+    """By what."""
 
     def as_json(self, spec: EnvSpec) -> dict[str, Any]:
         """Plain values, with the environment's spec for those who load the policy without the environment."""
@@ -40,7 +44,9 @@ class Recipe:
 
     def make_env(self, *, render: bool = False) -> GoalEnv:
         """Make the environment of this run."""
-        return envs.make(self.env, goal_space=self.goal_space, render=render)
+        return envs.make(
+            self.env, goal_space=self.goal_space, render=render, noise=self.noise, noise_kind=self.noise_kind
+        )
 
     def create_agent(self, spec: EnvSpec, seed: int, scale: Any = None) -> Any:
         """A fresh agent."""
@@ -50,7 +56,15 @@ class Recipe:
 
 
 def build(
-    env: str, agent: str, preset: str, seed: int, *, goal_space: str | None, settings: Sequence[str] = ()
+    env: str,
+    agent: str,
+    preset: str,
+    seed: int,
+    *,
+    goal_space: str | None,
+    settings: Sequence[str] = (),
+    noise: float = 0.0,
+    noise_kind: str = "resampled",
 ) -> Recipe:
     """Look up the names and apply ``name=value`` settings to the preset's configs."""
     from tdinfonce.training.online import PRESETS
@@ -72,7 +86,8 @@ def build(
     for config in configs:
         _check_ranges(config)
     name = agent.replace("_", "-")
-    return Recipe(env, goal_space or spaces[0], name, preset, seed, *configs)
+    agent_config, training = configs
+    return Recipe(env, goal_space or spaces[0], name, preset, seed, agent_config, training, noise, noise_kind)
 
 
 def read(run: Path) -> tuple[Recipe, EnvSpec]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import EngFormatter
 
 from tdinfonce.analysis.style import label, new_figure, save, series_style
 from tdinfonce.analysis.training import evaluations
@@ -82,6 +83,7 @@ def draw_grid(root: Path, grid: dict[str, dict[str, Series]], variants: Sequence
                     line = axis.plot(steps, mean, **series_style(variant) | {"marker": None})[0]
                     axis.fill_between(steps, mean - deviation, mean + deviation, color=line.get_color(), alpha=0.15)
             axis.set(xlabel="environment steps", ylabel=name)
+            axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes[0][column].set(title=task, ylim=(-0.03, 1.03))
         axes[1][column].set_ylim(bottom=0)
         _bars(axes[2][column], [grid[task][v].finals for v in present], present)

@@ -37,6 +37,10 @@ IDS = {
 }
 
 
+CAMERA = {"distance": 1.4, "azimuth": 132.0, "elevation": -24.0, "lookat": np.array([1.3, 0.75, 0.45])}
+"""Nearer than the environment's own: the object and the goal should be seen in a small picture."""
+
+
 def goal_spaces(name: str) -> tuple[str, ...]:
     """`achieved`: a position, 3-d. `gripper+object`: two, 6-d. `full`: the observation, as in the paper's release."""
     return ("achieved", "full") if name == "fetch-reach" else ("achieved", "gripper+object", "full")
@@ -48,7 +52,7 @@ def make(name: str, *, goal_space: str = "achieved", render: bool = False) -> Go
     In the two larger goal spaces the commanded goal asks the gripper to be where the object must go, and in `full`
     every other coordinate is zero: the paper's release does so, and its test goals are therefore unlike any state.
     """
-    env = open_gymnasium(IDS[name], render=render)
+    env = open_gymnasium(IDS[name], render=render, default_camera_config=CAMERA)
     if goal_space == "achieved":
         return GymnasiumEnv(name, env)
     positions = (0, 1, 2) if name == "fetch-reach" else (0, 1, 2, 0, 1, 2)

@@ -29,7 +29,7 @@ def make(name: str, *, goal_space: str = "achieved", render: bool = False) -> Go
     return GymnasiumEnv(name, open_gymnasium(name, render=render))
 
 
-def open_gymnasium(name: str, *, render: bool = False) -> Any:
+def open_gymnasium(name: str, *, render: bool = False, **options: Any) -> Any:
     """Call ``gymnasium.make`` on an id, with the robotics environments registered, and explain what fails."""
     try:
         with quiet_imports():
@@ -45,7 +45,7 @@ def open_gymnasium(name: str, *, render: bool = False) -> Any:
     if ":" in name and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # an installed command does not look for modules where it is called
     try:
-        return gymnasium.make(name, render_mode="rgb_array" if render else None)
+        return gymnasium.make(name, render_mode="rgb_array" if render else None, **options)
     except (gymnasium.error.Error, ModuleNotFoundError) as error:
         raise UserError(f"cannot make the environment '{name}': {' '.join(str(error).split())}") from error
     except TypeError as error:

@@ -61,7 +61,7 @@ class Config:
     """Whether inputs are scaled by mean and standard deviation of the data."""
     future_share: float = 0.8
     """Share of the goals that are later states of the same episode; the others are those that were commanded."""
-    action_penalty: float = 1.0
+    action_penalty: float = 0.1
     """Weight of the mean squared action in the actor's loss: keeps it out of the flat part of tanh."""
 
     @property
@@ -72,7 +72,9 @@ class Config:
 
 PRESETS = {
     "fast": Config(),
-    "paper": Config(discount=0.98, target_rate=0.005, hidden=(512,) * 4, average_rate=1.0, scale_inputs=True),
+    "paper": Config(
+        discount=0.98, target_rate=0.005, hidden=(512,) * 4, average_rate=1.0, scale_inputs=True, action_penalty=1.0
+    ),
 }
 
 

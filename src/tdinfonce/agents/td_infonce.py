@@ -38,6 +38,9 @@ from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["PRESETS", "Agent", "Config"]
 
+READS = ("observation", "action", "future_goal", "random_goal", "commanded_goal", "near_goal")
+READS += ("bootstrap_observation", "bootstrap_discount")
+
 
 @dataclass(frozen=True)
 class Config:
@@ -91,7 +94,7 @@ class Config:
     @property
     def sampling(self) -> GoalSampling:
         """The goals this agent needs."""
-        return GoalSampling(self.discount, self.n_step)
+        return GoalSampling(self.discount, self.n_step, fields=READS)
 
 
 PRESETS = {

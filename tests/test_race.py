@@ -25,7 +25,7 @@ for steps, any_, final in json.loads(sys.argv[1]):
 
 
 def race(folder: Path, **changes: Any) -> Race:
-    return Race("sb3", folder, (0, 1), 5_000, 0.98, 0.95)._replace(**changes)
+    return Race("sb3", folder, (0, 1), 5_000, 0.98, 0.95, 500)._replace(**changes)
 
 
 def speaker(*rows: tuple[int, float, float], then: str = "") -> list[str]:
@@ -145,6 +145,11 @@ def test_a_peer_is_installed_once_with_the_simulator_we_have(tmp_path: Path, mon
         (["--peer", "sb3", "--peer-seeds", "1", "1"], "different seeds"),
         (["--peer", "sb3", "--peer-steps", "100"], "at least 1500"),
         (["--peer", "sb3", "--peer-success", "98", "95"], "at most 1"),
+        (["--peer", "sb3", "--peer-every", "0"], "at least 1"),
+        (["--peer", "sb3", "--peer-set", "tau"], "name=value"),
+        (["--peer", "sb3", "--peer-set", "tua=0.1"], "Did you mean 'tau'?"),
+        (["--peer", "sb3", "--peer-set", "tau=small"], "must be like 0.05"),
+        (["--peer", "sb3", "--peer-set", "net_arch=big"], "must be like [256, 256]"),
     ],
 )
 def test_mistakes_get_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,6 +157,13 @@ def test_mistakes_get_one_line(words: list[str], said: str, capsys: pytest.Captu
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_the_settings_of_a_peer_can_be_changed() -> None:
+    before = dict(peers.load("sb3").SETTINGS)
+    changed = _race.peer_settings("sb3", ("tau=0.01", "net_arch=[64,64]", "normalise_observations=false"))
+    assert changed == before | {"tau": 0.01, "net_arch": [64, 64], "normalise_observations": False}
+    assert before == peers.load("sb3").SETTINGS
 
 
 @pytest.mark.parametrize("name", peers.names())

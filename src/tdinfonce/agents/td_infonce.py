@@ -38,8 +38,10 @@ from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["PRESETS", "Agent", "Config"]
 
-READS = ("observation", "action", "future_goal", "random_goal", "commanded_goal", "near_goal")
-READS += ("bootstrap_observation", "bootstrap_discount")
+READS = (
+    *("observation", "action", "bootstrap_observation", "bootstrap_discount"),
+    *("near_goal", "future_goal", "random_goal", "commanded_goal"),
+)
 
 
 @dataclass(frozen=True)

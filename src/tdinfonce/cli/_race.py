@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tdinfonce import peers
-from tdinfonce.errors import UserError
+from tdinfonce.errors import UserError, nearest
 from tdinfonce.machine import visible_cores
 
-__all__ = ["Race", "Reading", "compare", "first", "install", "of_metrics", "of_peer", "show", "watch"]
+__all__ = ["Race", "Reading", "compare", "first", "install", "of_metrics", "of_peer", "peer_settings", "show", "watch"]
 
 ENV, ENV_ID = "fetch-reach", "FetchReach-v4"
-EVERY, EPISODES = 500, 100
+EPISODES = 100
 CLOCK = "seconds are of training: with compiling, without imports and evaluations; in brackets with imports"
 
 
@@ -43,6 +43,10 @@ class Race(NamedTuple):
     """The target: share of episodes in which the goal is reached at some step ..."""
     success_final: float
     """... and share of those in which it is reached at the last step."""
+    every: int
+    """Environment steps between evaluations."""
+    changes: tuple[str, ...] = ()
+    """Changes of the peer's settings, each ``name=value``."""
 
 
 class Reading(NamedTuple):
@@ -63,18 +67,19 @@ def compare(race: Race) -> dict[str, Any]:
     """Run both sides for each seed, ours first; the report is also written to the race's folder."""
     from tdinfonce.training.run_folder import versions
 
+    settings = peer_settings(race.peer, race.changes)
     python = install(race.peer, race.folder)
     rows: list[dict[str, Any]] = []
     for seed in race.seeds:
         ours = run_ours(race, seed)
-        theirs, said = run_peer(race, seed, python)
+        theirs, said = run_peer(race, seed, python, settings)
         rows.append({"seed": seed} | _row(ours, theirs))
     report = {
         "peer": race.peer,
         "env": ENV,
         "cores": visible_cores(),
         "target": {"success_any": race.success_any, "success_final": race.success_final, "episodes": EPISODES},
-        "evaluated_every": EVERY,
+        "evaluated_every": race.every,
         "step_limit": race.limit,
         "clock": CLOCK,
         "peer_settings": said["settings"],
@@ -84,6 +89,26 @@ def compare(race: Race) -> dict[str, Any]:
     }
     (race.folder / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     return report
+
+
+def peer_settings(peer: str, changes: Sequence[str]) -> dict[str, Any]:
+    """The peer's settings with changes such as ``tau=0.01`` or ``net_arch=[64,64]``; values are JSON or words."""
+    settings = dict(peers.load(peer).SETTINGS)
+    for change in changes:
+        name, equals, text = change.partition("=")
+        if not equals:
+            raise UserError(f"a setting is written name=value; got '{change}'")
+        if name not in settings:
+            raise nearest("setting", name, settings)
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        kind = type(settings[name])
+        if not (type(value) is kind or (kind is float and type(value) is int)):
+            raise UserError(f"{name} must be like {json.dumps(settings[name])}; got '{text}'")
+        settings[name] = value
+    return settings
 
 
 def install(peer: str, folder: Path) -> Path:
@@ -117,21 +142,22 @@ def run_ours(race: Race, seed: int) -> Reading | None:
     check_folder(out, overwrite=True)  # never remove what is not a run
     shutil.rmtree(out, ignore_errors=True)
     words = [sys.executable, "-m", "tdinfonce", "train", "--env", ENV, "--seed", str(seed), "--out", str(out)]
-    settings = [f"eval_every={EVERY}", f"eval_episodes={EPISODES}", "final_episodes=1"]
+    settings = [f"eval_every={race.every}", f"eval_episodes={EPISODES}", "final_episodes=1"]
     words += ["--env-steps", str(race.limit), "--set", *settings]
     log = race.folder / f"ours-seed-{seed}.log"
     return watch(f"ours, seed {seed}", words, race, of_metrics, rows=out / METRICS, log=log)
 
 
-def run_peer(race: Race, seed: int, python: Path) -> tuple[Reading | None, dict[str, Any]]:
+def run_peer(race: Race, seed: int, python: Path, settings: dict[str, Any]) -> tuple[Reading | None, dict[str, Any]]:
     """Train the peer until the target; the evaluation that met it, if any did, and what it ran with."""
     from tdinfonce.seeding import evaluation_seeds
 
     plan = {
         "env_id": ENV_ID,
         "seed": seed,
-        "every": EVERY,
+        "every": race.every,
         "limit": race.limit,
+        "settings": settings,
         "threads": visible_cores(),
         "episode_seeds": evaluation_seeds(EPISODES),
         "success_any": race.success_any,

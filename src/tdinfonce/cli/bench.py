@@ -39,6 +39,10 @@ class Command:
     """Environment steps after which a side gives up."""
     peer_success: tuple[float, float] = (0.98, 0.95)
     """The success to reach over 100 episodes: at any step, and at the last step."""
+    peer_every: int = 500
+    """Environment steps between evaluations, of both sides."""
+    peer_set: tuple[str, ...] = ()
+    """Change how the peer learns: --peer-set tau=0.01 net_arch=[64,64] (the settings stand below the table)."""
     peer_folder: Path | None = None
     """Where the virtual environment, the runs and the report go; default: runs/peer-NAME."""
 
@@ -76,10 +80,13 @@ class Command:
             raise UserError("--peer-seeds wants different seeds that are not negative, such as: 0 1 2")
         if self.peer_steps < 1_500:
             raise UserError(f"--peer-steps must be at least 1500, for both sides warm up first; got {self.peer_steps}")
+        if self.peer_every < 1:
+            raise UserError(f"--peer-every must be at least 1; got {self.peer_every}")
         if not all(0 < share <= 1 for share in self.peer_success):
             raise UserError("--peer-success wants two shares above 0 and at most 1, such as: 0.98 0.95")
         folder = self.peer_folder or Path("runs") / f"peer-{peer}"
-        report = _race.compare(_race.Race(peer, folder, seeds, self.peer_steps, *self.peer_success))
+        rules = (self.peer_steps, *self.peer_success, self.peer_every, self.peer_set)
+        report = _race.compare(_race.Race(peer, folder, seeds, *rules))
         if self.json:
             print(json.dumps(report))
         else:

@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {
     "goal_selection_strategy": "future",
     "normalise_observations": True,
 }
-"""How SB3 learns. Its HER buffer scans its whole length for each batch, so it is made no longer than the run."""
+"""How SB3 learns unless the plan changes it."""
 
 
 def main(plan: dict[str, Any]) -> None:
@@ -37,29 +37,31 @@ def main(plan: dict[str, Any]) -> None:
 
     Args:
         plan: ``env_id``, ``seed``, ``every`` (steps between evaluations), ``limit`` (of steps), ``threads``,
-            ``episode_seeds`` (one for each evaluation episode), ``success_any`` and ``success_final`` (the target).
+            ``episode_seeds`` (one for each evaluation episode), ``success_any`` and ``success_final`` (the target), and
+            ``settings`` (names as in `SETTINGS`).
     """
     import gymnasium
     import gymnasium_robotics  # type: ignore[import-untyped]
     import torch
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
+    settings = plan["settings"]
     torch.set_num_threads(plan["threads"])
     gymnasium.register_envs(gymnasium_robotics)
     packages = ("stable-baselines3", "torch", "numpy", "gymnasium", "gymnasium-robotics", "mujoco")
-    say(settings=SETTINGS | {"threads": plan["threads"]}, versions={name: metadata.version(name) for name in packages})
+    say(settings=settings | {"threads": plan["threads"]}, versions={name: metadata.version(name) for name in packages})
 
     world = DummyVecEnv([lambda: gymnasium.make(plan["env_id"])])
-    worlds = VecNormalize(world, norm_obs=SETTINGS["normalise_observations"], norm_reward=False)
+    worlds = VecNormalize(world, norm_obs=settings["normalise_observations"], norm_reward=False)
     test_world = gymnasium.make(plan["env_id"])
     began, evaluating = time.monotonic(), 0.0
-    model = create(worlds, plan)
+    model = create(worlds, settings, plan["seed"], plan["limit"])
 
     def watch(_locals: dict[str, Any], _globals: dict[str, Any]) -> bool:
         """Evaluate when it is time; False ends the training."""
         nonlocal evaluating
         steps = model.num_timesteps
-        if steps % plan["every"] or steps <= SETTINGS["learning_starts"]:
+        if steps % plan["every"] or steps <= settings["learning_starts"]:
             return True
         clock = time.monotonic()
         success_any, success_final = evaluate(model, worlds, test_world, plan["episode_seeds"])
@@ -71,8 +73,8 @@ def main(plan: dict[str, Any]) -> None:
     model.learn(plan["limit"], callback=watch)
 
 
-def create(worlds: Any, plan: dict[str, Any]) -> Any:
-    """A fresh learner."""
+def create(worlds: Any, settings: dict[str, Any], seed: int, limit: int) -> Any:
+    """A fresh learner. SB3's HER buffer scans its whole length for each batch, so it is made no longer than the run."""
     import numpy as np
     from stable_baselines3 import DDPG, HerReplayBuffer
     from stable_baselines3.common.noise import NormalActionNoise
@@ -82,13 +84,13 @@ def create(worlds: Any, plan: dict[str, Any]) -> Any:
     return DDPG(
         "MultiInputPolicy",
         worlds,
-        **{name: SETTINGS[name] for name in same},
-        buffer_size=plan["limit"],
+        **{name: settings[name] for name in same},
+        buffer_size=limit,
         replay_buffer_class=HerReplayBuffer,
-        replay_buffer_kwargs={name: SETTINGS[name] for name in ("n_sampled_goal", "goal_selection_strategy")},
-        action_noise=NormalActionNoise(np.zeros(size), np.full(size, SETTINGS["action_noise"])),
-        policy_kwargs={"net_arch": SETTINGS["net_arch"]},
-        seed=plan["seed"],
+        replay_buffer_kwargs={name: settings[name] for name in ("n_sampled_goal", "goal_selection_strategy")},
+        action_noise=NormalActionNoise(np.zeros(size), np.full(size, settings["action_noise"])),
+        policy_kwargs={"net_arch": settings["net_arch"]},
+        seed=seed,
         device="cpu",
     )
 

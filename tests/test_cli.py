@@ -149,6 +149,7 @@ def _alive(group: int) -> bool:
 def test_bench_prints_figures(capsys):
     assert main(["bench", "--seconds", "0.05", "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)["figures"]
-    assert len(figures) >= 5
+    assert len(figures) >= 7
+    assert any(figure["unit"] == "batches/s" for figure in figures)
     assert all(figure["value"] > 0 for figure in figures)
     assert "--seconds must be positive" in fails(capsys, "bench", "--seconds", "0")

@@ -119,6 +119,21 @@ def test_a_batch_stays_inside_its_episodes(lengths: list[int], n_step: int, unif
     np.testing.assert_allclose(batch.bootstrap_discount, 0.9**steps, rtol=1e-5)
 
 
+def test_fields_that_nobody_reads_are_not_drawn_and_change_nothing() -> None:
+    episodes = Episodes.of([numbered(i, 5) for i in range(4)])
+    whole = sample(episodes, np.random.default_rng(3), (8,), GoalSampling())
+    part = sample(episodes, np.random.default_rng(3), (8,), GoalSampling(fields=("action", "near_goal")))
+    assert [name for name, value in part._asdict().items() if value is not None] == ["action", "near_goal"]
+    np.testing.assert_array_equal(part.action, whole.action)
+    np.testing.assert_array_equal(part.near_goal, whole.near_goal)
+
+
+def test_offsets_near_discount_one_are_near_uniform() -> None:
+    left = np.full(100_000, 10)
+    draws = np.random.default_rng(0).random(left.size, dtype=np.float32)
+    assert np.mean(geometric_offset(draws, left, 1 - 1e-12) == uniform_offset(draws, left)) > 0.999
+
+
 def test_transitions_are_uniform_over_steps_and_not_over_episodes() -> None:
     episodes = Episodes.of([numbered(0, 1), numbered(1, 6)])
     batch = sample(episodes, np.random.default_rng(0), (70_000,), GoalSampling())

@@ -91,6 +91,8 @@ class GoalSampling(NamedTuple):
     """Steps before bootstrapping."""
     uniform_future: bool = False
     """Future goals uniform over the rest of the episode instead of geometric."""
+    fields: tuple[str, ...] = Batch._fields
+    """The fields of a batch that the agent reads; the others are None."""
 
 
 class InputScale(NamedTuple):

@@ -157,8 +157,9 @@ def scale_goal(scale: InputScale, goal: Array) -> Array:
 
 def scale_batch(scale: InputScale, batch: Batch) -> Batch:
     """A batch whose observations and goals are scaled."""
-    observations = {name: scale_observation(scale, getattr(batch, name)) for name in batch._fields if "observ" in name}
-    goals = {name: scale_goal(scale, getattr(batch, name)) for name in batch._fields if name.endswith("goal")}
+    drawn = {name: value for name, value in batch._asdict().items() if value is not None}
+    observations = {name: scale_observation(scale, value) for name, value in drawn.items() if "observ" in name}
+    goals = {name: scale_goal(scale, value) for name, value in drawn.items() if name.endswith("goal")}
     return batch._replace(**observations, **goals)
 
 

@@ -38,6 +38,11 @@ from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["PRESETS", "Agent", "Config"]
 
+READS = (
+    *("observation", "action", "bootstrap_observation", "bootstrap_discount"),
+    *("near_goal", "future_goal", "random_goal", "commanded_goal"),
+)
+
 
 @dataclass(frozen=True)
 class Config:
@@ -91,7 +96,7 @@ class Config:
     @property
     def sampling(self) -> GoalSampling:
         """The goals this agent needs."""
-        return GoalSampling(self.discount, self.n_step)
+        return GoalSampling(self.discount, self.n_step, fields=READS)
 
 
 PRESETS = {

@@ -1,11 +1,13 @@
 """``tdinfonce bench``: how fast it is on this machine, as figures."""
 
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,12 +30,29 @@ class Command:
     """How long to measure each estimator."""
     json: bool = False
     """Print one JSON object instead of a table."""
+    peer: str | None = None
+    """Instead: race TD InfoNCE against this library on fetch-reach (sb3: Stable-Baselines3's DDPG+HER). The first time
+    it is installed into a virtual environment of its own."""
+    peer_seeds: tuple[int, ...] = (0, 1, 2)
+    """One run of each side for each of these."""
+    peer_steps: int = 50_000
+    """Environment steps after which a side gives up."""
+    peer_success: tuple[float, float] = (0.98, 0.95)
+    """The success to reach over 100 episodes: at any step, and at the last step."""
+    peer_every: int = 500
+    """Environment steps between evaluations, of both sides."""
+    peer_set: tuple[str, ...] = ()
+    """Change how the peer learns: --peer-set tau=0.01 net_arch=[64,64] (the settings stand below the table)."""
+    peer_folder: Path | None = None
+    """Where the virtual environment, the runs and the report go; default: runs/peer-NAME."""
 
     def run(self) -> int:
         """Measure and print."""
         if not self.seconds > 0:
             raise UserError(f"--seconds must be positive; got {self.seconds}")
-        rows = [_start_up(), *_estimators(self.seconds)]
+        if self.peer is not None:
+            return self._race(self.peer)
+        rows = [_start_up(), *_estimators(self.seconds), *_online(self.seconds)]
         if self.reproduce:
             for (name, budget), target in TARGETS.items():
                 rows += _experiment(name, budget, target)
@@ -47,6 +66,31 @@ class Command:
         for row in rows:
             table.add_row(row["what"], f"{row['value']:,.3g} {row['unit']}", row.get("target", ""))
         Console().print(table)
+        return 0
+
+    def _race(self, peer: str) -> int:
+        from tdinfonce import peers
+        from tdinfonce.cli import _race
+
+        peers.load(peer)  # an unknown name should fail first
+        if self.reproduce:
+            raise UserError("--peer and --reproduce are two measurements; ask for one at a time")
+        seeds = self.peer_seeds
+        if not seeds or min(seeds) < 0 or len(set(seeds)) != len(seeds):
+            raise UserError("--peer-seeds wants different seeds that are not negative, such as: 0 1 2")
+        if self.peer_steps < 1_500:
+            raise UserError(f"--peer-steps must be at least 1500, for both sides warm up first; got {self.peer_steps}")
+        if self.peer_every < 1:
+            raise UserError(f"--peer-every must be at least 1; got {self.peer_every}")
+        if not all(0 < share <= 1 for share in self.peer_success):
+            raise UserError("--peer-success wants two shares above 0 and at most 1, such as: 0.98 0.95")
+        folder = self.peer_folder or Path("runs") / f"peer-{peer}"
+        rules = (self.peer_steps, *self.peer_success, self.peer_every, self.peer_set)
+        report = _race.compare(_race.Race(peer, folder, seeds, *rules))
+        if self.json:
+            print(json.dumps(report))
+        else:
+            _race.show(report)
         return 0
 
 
@@ -77,14 +121,80 @@ def _estimators(seconds: float) -> list[dict[str, Any]]:
     keys, rates = jax.random.split(jax.random.key(0), lanes), jnp.full(lanes, 1e-3)
     rows = []
     for estimator in (TdInfonce(0.95), McInfonce(0.95), CLearning(0.95), Successor(0.95)):
-        fit(estimator, draws, keys, rates, steps=steps)
-        start, done = time.perf_counter(), 0
-        while time.perf_counter() - start < seconds:
+
+        def call(estimator: Any = estimator) -> int:
             fit(estimator, draws, keys, rates, steps=steps)
-            done += steps * lanes
-        rate = done / (time.perf_counter() - start)
+            return steps * lanes
+
+        rate = _rate(call, seconds)
         rows.append({"what": f"tabular {type(estimator).__name__}, batch 256", "value": rate, "unit": "updates/s"})
     return rows
+
+
+def _online(seconds: float) -> list[dict[str, Any]]:
+    """Sampling, learning and acting at the sizes of fetch-push, as training with the preset `fast` does them."""
+    import itertools
+
+    import jax
+
+    from tdinfonce import envs, seeding
+    from tdinfonce.agents import td_infonce
+    from tdinfonce.data.sampler import sample
+    from tdinfonce.training.collect import collect
+    from tdinfonce.training.online import PRESETS, policy_of, update_many
+
+    replay, spec = _push_replay()
+    config, training = td_infonce.PRESETS["fast"], PRESETS["fast"]
+    shape, index = (training.updates_per_call, training.batch_size), itertools.count()
+    agent = td_infonce.Agent.create(jax.random.key(0), spec, config)
+
+    def draw() -> Any:
+        return sample(replay.view(), seeding.generator(0, "sampler", next(index)), shape, config.sampling)
+
+    def update() -> int:
+        nonlocal agent
+        agent, metrics = update_many(agent, batches)
+        jax.block_until_ready(metrics)
+        return shape[0]
+
+    def act() -> int:
+        policy = policy_of(agent, 0, spec.episode_length)
+        return collect(env, policy, next(index), seeding.generator(0, "collect"))[1].length
+
+    what, batches = f"sampler, batches of {shape[1]} from 1M fetch-push transitions", draw()
+    rows = [
+        {"what": what, "value": _rate(lambda: len(draw().action), seconds), "unit": "batches/s", "target": "≥ 15,000"},
+        {"what": "TD InfoNCE, fast, fetch-push sizes", "value": _rate(update, seconds), "unit": "updates/s"},
+    ]
+    if importlib.util.find_spec("gymnasium_robotics"):
+        env = envs.make("fetch-push")
+        rows.append({"what": "acting in fetch-push", "value": _rate(act, seconds), "unit": "environment steps/s"})
+        env.close()
+    return rows
+
+
+def _push_replay() -> tuple[Any, Any]:
+    """A replay of a million transitions as those of fetch-push, random numbers all, and the spec they have."""
+    import numpy as np
+
+    from tdinfonce.data.replay import Replay
+    from tdinfonce.types import EnvSpec, Episode
+
+    spec = EnvSpec("fetch-push", observation_size=25, action_size=4, goal_size=3, episode_length=50)
+    replay, rng = Replay(spec, 1_000_000), np.random.default_rng(0)
+    for _ in range(replay.slots):
+        sizes = ((51, 25), (51, 3), (50, 4), (3,))
+        replay.append(Episode(*(rng.random(size, dtype=np.float32) for size in sizes)))
+    return replay, spec
+
+
+def _rate(call: Callable[[], int], seconds: float) -> float:
+    """How much a call does in a second; it says itself how much it did. The first call only warms up."""
+    call()
+    start, done = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        done += call()
+    return done / (time.perf_counter() - start)
 
 
 def _experiment(name: str, budget: str, target: str) -> list[dict[str, Any]]:

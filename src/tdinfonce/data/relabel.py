@@ -17,12 +17,12 @@ def geometric_offset(uniform: np.ndarray, left: np.ndarray, discount: float) -> 
         return np.ones_like(left)
     if discount >= 1:
         return uniform_offset(uniform, left)
-    log = np.float32(np.log(discount))
+    log = np.log(discount)
     # The mass of the first k offsets is (1 - discount^k) / (1 - discount^left).
     # Few different values of `left` occur, so a table is cheaper than one exponential for each draw.
-    table = -np.expm1(np.arange(int(left.max()) + 1, dtype=np.float32) * log)
-    mass = uniform * table[left]
-    offset = 1 + (np.log1p(-mass) / log).astype(left.dtype)
+    # numpy's log is several times as fast as its log1p, and exact enough in double precision.
+    table = np.expm1(np.arange(int(left.max()) + 1) * log)
+    offset = 1 + (np.log(1 + uniform * table[left]) * (1 / log)).astype(left.dtype)
     return np.minimum(offset, left)
 
 

@@ -1,5 +1,7 @@
 """Episodes in, batches out. The only place where a `Batch` is made."""
 
+import math
+
 import numpy as np
 
 from tdinfonce.data.episodes import Episodes
@@ -20,39 +22,35 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
     """
     if not len(episodes):
         raise ValueError("no episodes to sample from")
-    count = int(np.prod(shape))
-    which, row, left = _transitions(episodes, rng, count)
+    count = math.prod(shape)
+    which, rows, left = _transitions(episodes, rng, 2 * count)
+    # A random state is any state but the first of an episode: the same marginal as the next states have.
+    row, other = rows[:count], rows[count:] + 1
+    which, left = which[:count], left[:count]
     uniform = rng.random((2, count), dtype=np.float32)
     draw = uniform_offset if how.uniform_future else lambda u, n: geometric_offset(u, n, how.discount)
-    future = row + draw(uniform[0], left)
-    # A random state is any state but the first of an episode: the same marginal as the next states have.
-    other = _transitions(episodes, rng, count)[1] + 1
+    steps = np.minimum(left, how.n_step)
+    sources = {
+        "observation": (episodes.observation, row),
+        "action": (episodes.action, row),
+        "next_observation": (episodes.observation, row + 1),
+        "next_action": (episodes.action, row + 1),
+        "next_goal": (episodes.achieved, row + 1),
+        "future_goal": (episodes.achieved, row + draw(uniform[0], left)),
+        "random_goal": (episodes.achieved, other),
+        "commanded_goal": (episodes.goal, which),
+        "near_goal": (episodes.achieved, row + geometric_offset(uniform[1], steps, how.discount)),
+        "bootstrap_observation": (episodes.observation, row + steps),
+        "bootstrap_discount": (np.float32(how.discount) ** np.arange(how.n_step + 1, dtype=np.float32), steps),
+    }
 
-    def take(array: np.ndarray, index: np.ndarray) -> np.ndarray:
-        return array.take(index, axis=0, mode="clip").reshape(*shape, array.shape[1])
+    def take(name: str) -> np.ndarray | None:
+        if name not in how.fields:
+            return None
+        array, index = sources[name]
+        return array.take(index, axis=0, mode="clip").reshape(*shape, *array.shape[1:])
 
-    next_observation = take(episodes.observation, row + 1)
-    next_goal = near_goal = take(episodes.achieved, row + 1)
-    bootstrap_observation, bootstrap_discount = next_observation, np.full(shape, how.discount, np.float32)
-    if how.n_step > 1:
-        steps = np.minimum(left, how.n_step)
-        near_goal = take(episodes.achieved, row + geometric_offset(uniform[1], steps, how.discount))
-        bootstrap_observation = take(episodes.observation, row + steps)
-        powers = np.float32(how.discount) ** np.arange(how.n_step + 1, dtype=np.float32)
-        bootstrap_discount = powers[steps].reshape(shape)
-    return Batch(
-        observation=take(episodes.observation, row),
-        action=take(episodes.action, row),
-        next_observation=next_observation,
-        next_action=take(episodes.action, row + 1),
-        next_goal=next_goal,
-        future_goal=take(episodes.achieved, future),
-        random_goal=take(episodes.achieved, other),
-        commanded_goal=take(episodes.goal, which),
-        near_goal=near_goal,
-        bootstrap_observation=bootstrap_observation,
-        bootstrap_discount=bootstrap_discount,
-    )
+    return Batch(*map(take, Batch._fields))
 
 
 def _transitions(episodes: Episodes, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -52,4 +52,5 @@ def test_the_paper_budget_has_the_size_of_the_paper():
     headline = dict(efficiency.sizes)[0.95]
     assert (headline[0], headline[-1], len(headline)) == (1_000, 10_000_000, 9)
     assert budgets["tabular-stitching"].transitions == budgets["tabular-shortcuts"].transitions == 20_000
-    assert all(experiments.load(name).seeds["paper"] == 5 for name in TABULAR)
+    drawn = [name for name in TABULAR if name != "tabular-n-step"]  # which is exact: nothing in it is random
+    assert all(experiments.load(name).seeds["paper"] == 5 for name in drawn)

@@ -28,12 +28,12 @@ class MLP(eqx.Module):
         activate_last: bool = False,
     ) -> None:
         """Make layers from ``sizes[0]`` inputs to ``sizes[-1]`` outputs."""
-        keys = jax.random.split(key, len(sizes) - 1)
-        bounds = [(3.0 / n) ** 0.5 for n in sizes[:-1]]
         shapes = list(itertools.pairwise(sizes))
+        ends = list(itertools.accumulate(n * m for n, m in shapes))
+        # One draw for all layers: each draw would be compiled by itself, which takes longer than the first updates.
+        flat = jax.random.uniform(key, (ends[-1],), minval=-1.0, maxval=1.0)
         self.weights = tuple(
-            jax.random.uniform(k, shape, minval=-bound, maxval=bound)
-            for k, shape, bound in zip(keys, shapes, bounds, strict=True)
+            flat[end - n * m : end].reshape(n, m) * (3.0 / n) ** 0.5 for end, (n, m) in zip(ends, shapes, strict=True)
         )
         self.biases = tuple(jnp.zeros(n) for n in sizes[1:])
         self.layer_norm = layer_norm

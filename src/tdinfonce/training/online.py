@@ -4,7 +4,9 @@ Everything random is addressed by (seed, name, index), and a checkpoint falls be
 was stopped continues as if it had not been.
 """
 
+import contextlib
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -16,6 +18,7 @@ import jax
 import numpy as np
 
 from tdinfonce import seeding
+from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
 from tdinfonce.progress import Progress
@@ -24,7 +27,7 @@ from tdinfonce.training.collect import Exploration, Outcome, Policy, collect, un
 from tdinfonce.training.evaluate import evaluate
 from tdinfonce.training.log import MetricLog, rewind
 from tdinfonce.training.run_folder import RunFolder
-from tdinfonce.types import Agent, Batch, Episode, GoalEnv, GoalSampling, InputScale, Metrics
+from tdinfonce.types import Agent, Batch, EnvSpec, Episode, GoalEnv, GoalSampling, InputScale, Metrics
 
 __all__ = ["PRESETS", "OnlineConfig", "policy_of", "run_online", "statistics"]
 
@@ -115,6 +118,7 @@ def run_online(
             run.save()
         raise
     finally:
+        run.close()
         log.close()
 
 
@@ -141,6 +145,7 @@ class _Run:
         self.seconds = {"collect": 0.0, "update": 0.0, "evaluate": 0.0}
         self.began = time.monotonic()
         self.before = 0.0
+        self.compiling: threading.Thread | None = None
 
     def iterate(self, log: MetricLog) -> int:
         """One episode and the updates it pays for; evaluates and saves when it is time. Returns the steps taken."""
@@ -152,6 +157,9 @@ class _Run:
         self.env_steps += outcome.length
         self.episodes += 1
         self.seconds["collect"] += time.monotonic() - clock
+        if self.agent is None and self.compiling is None:
+            self.compiling = threading.Thread(target=self._compile, args=(self.replay.view(),))
+            self.compiling.start()
         if self.env_steps >= self.config.warmup_steps:
             self._update(before)
         every = self.config.eval_every
@@ -171,10 +179,26 @@ class _Run:
         chosen = Exploration(c.exploration_noise, c.exploration_uniform) if explore else Exploration()
         return collect(self.env, policy, start, rng, chosen)
 
+    def _compile(self, episodes: Episodes) -> None:
+        """Compile what the warm-up does not need while it runs: run it once on an agent that is thrown away."""
+        c = self.config
+        rng = np.random.default_rng(0)
+        with contextlib.suppress(Exception):  # if it cannot work, the run itself will say so
+            agent = self.create(0, None)
+            for greedy in (False, True):
+                _act(agent, episodes.observation[0], episodes.goal[0], np.zeros(2, np.uint32), greedy)
+            update_many(agent, sample(episodes, rng, (c.updates_per_call, c.batch_size), self.sampling))
+
+    def close(self) -> None:
+        """Wait for the compiler."""
+        if self.compiling is not None:
+            self.compiling.join()
+
     def _update(self, before: int) -> None:
         c = self.config
         clock = time.monotonic()
         if self.agent is None:
+            self.close()
             self.agent = self.create(seeding.derive(self.seed, "agent"), statistics(self.replay))
         elif growth(before, c.scale_growth) != growth(self.env_steps, c.scale_growth):
             self.agent = self.agent.rescaled(statistics(self.replay))
@@ -287,6 +311,12 @@ def policy_of(agent: Any, seed: int, steps: int, *, greedy: bool = False) -> Pol
 @eqx.filter_jit
 def _act(agent: Any, observation: Any, goal: Any, key: Any, greedy: bool) -> Any:
     return agent.act(observation, goal, key, greedy=greedy)
+
+
+@eqx.filter_jit
+def create(make: Callable[..., Agent], key: Any, spec: EnvSpec, config: Any, scale: InputScale) -> Agent:
+    """A fresh agent. Its many small arrays are made by one program: compiling one for each takes seconds."""
+    return make(key, spec, config, scale)
 
 
 def update_many(agent: Any, batches: Batch) -> tuple[Any, Metrics]:

@@ -10,7 +10,7 @@ from typing import Any
 from tdinfonce import agents, envs
 from tdinfonce.errors import UserError, nearest
 from tdinfonce.training.run_folder import CONFIG
-from tdinfonce.types import EnvSpec, GoalEnv
+from tdinfonce.types import EnvSpec, GoalEnv, InputScale
 
 __all__ = ["Recipe", "build", "field_help", "read"]
 
@@ -52,7 +52,10 @@ class Recipe:
         """A fresh agent."""
         import jax
 
-        return agents.load(self.agent).Agent.create(jax.random.PRNGKey(seed), spec, self.agent_config, scale)
+        from tdinfonce.training.online import create
+
+        make = agents.load(self.agent).Agent.create
+        return create(make, jax.random.PRNGKey(seed), spec, self.agent_config, scale or InputScale.identity(spec))
 
 
 def build(

@@ -1,5 +1,6 @@
 """Grids of training runs: finished cells are skipped, stopped ones continue, a failing one ends no other."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -35,11 +36,14 @@ def test_a_cell_with_a_checkpoint_continues(tmp_path: Path) -> None:
     cell = GridRun("a", "point", "gcbc", 3, settings=("hidden=8",))
     assert cell.words(tmp_path)[:3] == ["train", "--env", "point"]
     assert cell.words(tmp_path)[-2:] == ["--set", "hidden=8"]
+    assert "--noise" not in cell.words(tmp_path)
+    noisy = dataclasses.replace(cell, noise=0.1).words(tmp_path)
+    assert noisy[noisy.index("--noise") + 1] == "0.1"
     (tmp_path / "a" / "checkpoints" / "000000000100").mkdir(parents=True)
     assert cell.words(tmp_path) == ["train", "--resume", str(tmp_path / "a")]
 
 
-@pytest.mark.parametrize("name", ["fetch-state", "fetch-ablations"])
+@pytest.mark.parametrize("name", ["fetch-state", "fetch-ablations", "fetch-noisy"])
 def test_every_cell_of_the_fetch_grids_is_a_valid_recipe(name: str) -> None:
     from tdinfonce.training import recipe
 
@@ -58,7 +62,34 @@ def test_the_default_fetch_grid_is_the_promised_one() -> None:
     assert experiment.grid is not None
     cells = experiment.grid(experiment.budgets["default"], experiment.seeds["default"])
     count = {(c.env, c.agent): sum((d.env, d.agent) == (c.env, c.agent) for d in cells) for c in cells}
-    assert len(count) == 12
+    assert len(count) == 14
     assert all(n == 3 for (env, _), n in count.items() if env == "fetch-reach")
     assert count["fetch-push", "td-infonce"] == count["fetch-push", "contrastive-rl"] == 3
-    assert count["fetch-push", "gcbc"] == count["fetch-push", "ddpg-her"] == 1
+    assert count["fetch-push", "gcbc"] == count["fetch-push", "ddpg-her"] == count["fetch-push", "qrl"] == 1
+
+
+def test_the_noisy_grid_pairs_each_run_with_a_clean_one() -> None:
+    experiment = experiments.load("fetch-noisy")
+    assert experiment.grid is not None
+    cells = experiment.grid(experiment.budgets["default"], experiment.seeds["default"])
+    noisy = {cell for cell in cells if cell.noise}
+    assert len(noisy) == len(cells) // 2 == 2 * 2 * 3
+    for cell in noisy:
+        clean = dataclasses.replace(cell, noise=0.0, name=cell.name.replace("-noisy", ""))
+        assert clean in cells
+
+
+def test_the_drop_is_of_paired_seeds(tmp_path: Path) -> None:
+    successes = {("qrl", 0): 0.9, ("qrl", 1): 0.7, ("qrl", 2): 0.1, ("qrl-noisy", 0): 0.6, ("qrl-noisy", 1): 0.2}
+    for (variant, seed), success in successes.items():
+        folder = tmp_path / f"point--{variant}--{seed}"
+        folder.mkdir()
+        (folder / "config.json").write_text(
+            json.dumps({"kind": "online", "env": "point", "agent": "qrl", "seed": seed})
+        )
+        (folder / "metrics.jsonl").write_text("")
+        (folder / "summary.json").write_text(json.dumps({"success_any": success, "success_final": success / 2}))
+    (tmp_path / "table.md").write_text("# title\n")
+    draw.write_drops(tmp_path, ["qrl"], "-noisy")
+    # Drops 0.3 and 0.5; the third seed has no pair. The standard error is 0.1414 / sqrt(2).
+    assert "| point | QRL | 2 | 0.400 ± 0.100 | 0.200 ± 0.050 |" in (tmp_path / "table.md").read_text()

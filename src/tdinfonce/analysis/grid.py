@@ -14,7 +14,7 @@ from tdinfonce.analysis.style import label, new_figure, save, series_style
 from tdinfonce.analysis.training import evaluations
 from tdinfonce.errors import UserError
 
-__all__ = ["Series", "draw_grid", "read_grid", "report", "write_grid_table"]
+__all__ = ["Series", "draw_grid", "read_grid", "report", "write_drops", "write_grid_table"]
 
 CURVES = {"success_any": "success, any step", "min_distance": "smallest distance to the goal"}
 
@@ -123,6 +123,31 @@ def write_grid_table(root: Path, grid: dict[str, dict[str, Series]], variants: S
                 lines.append(f"| {label(variant)} | {run['seed']} | {values} | {counts} |")
         lines.append("")
     (root / "table.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def write_drops(root: Path, variants: Sequence[str], suffix: str) -> None:
+    """Add to the table what each variant loses when it becomes the one of the same name with ``suffix``.
+
+    Seeds are paired; the interval is one standard error of the mean drop.
+    """
+    lines = [f"## Drop of success: {suffix.strip('-')} against clean, mean ± standard error over paired seeds", ""]
+    lines += ["| task | | n | any step | last step |", "|---|---|---:|---:|---:|"]
+    for task, by_variant in read_grid(root).items():
+        for variant in variants:
+            clean, changed = ({run["seed"]: run for run in by_variant[v].finals} for v in (variant, variant + suffix))
+            pairs = [(clean[seed], changed[seed]) for seed in sorted(clean.keys() & changed.keys())]
+            cells = [_drop([a[name] - b[name] for a, b in pairs]) for name in ("success_any", "success_final")]
+            lines.append(f"| {task} | {label(variant)} | {len(pairs)} | {' | '.join(cells)} |")
+    with open(root / "table.md", "a", encoding="utf-8") as file:
+        file.write("\n".join([*lines, ""]))
+
+
+def _drop(differences: Sequence[float]) -> str:
+    if not differences:
+        return "not finished"
+    count = len(differences)
+    error = f" ± {np.std(differences, ddof=1) / count**0.5:.3f}" if count > 1 else ""
+    return f"{np.mean(differences):.3f}{error}"
 
 
 def _cell(values: Sequence[float], digits: int = 3) -> str:

@@ -21,6 +21,7 @@ COLOURS = {
     "contrastive-nce": "#5dade2",
     "gcbc": "#b7950b",
     "ddpg-her": "#7d6608",
+    "qrl": "#d35400",
     "certainty-equivalence": "#222222",
     "monte-carlo-frequencies": "#7f8c8d",
 }
@@ -33,6 +34,7 @@ LABELS = {
     "contrastive-nce": "contrastive RL (NCE)",
     "gcbc": "GCBC",
     "ddpg-her": "DDPG + HER",
+    "qrl": "QRL",
     "successor": "successor representation",
     "certainty-equivalence": "floor: certainty equivalence",
     "monte-carlo-frequencies": "floor: Monte Carlo frequencies",
@@ -40,6 +42,8 @@ LABELS = {
     "ablation-none": "C-learning",
     "ablation-abc": "TD InfoNCE (a+b+c)",
 }
+NOISY = "-noisy"
+"""Ends the name of a method that sees noisy observations: its colour, dashed."""
 
 
 def label(method: str) -> str:
@@ -48,15 +52,18 @@ def label(method: str) -> str:
         return LABELS[method]
     if method.startswith("ablation-"):
         return "C-learning + " + "+".join(method.removeprefix("ablation-"))
+    if method.endswith(NOISY):
+        return f"{label(method.removesuffix(NOISY))}, noisy"
     return method
 
 
 def series_style(method: str) -> dict[str, Any]:
     """Colour, marker and width of a method's line."""
-    main = method == "td-infonce"
+    base, main = method.removesuffix(NOISY), method == "td-infonce"
     return {
-        "color": COLOURS.get(method),
-        "marker": MARKERS.get(method),
+        "color": COLOURS.get(base),
+        "marker": MARKERS.get(base),
+        "linestyle": "-" if base == method else "--",
         "linewidth": 2.4 if main else 1.6,
         "zorder": 4 if main else 3,
         "markersize": 4,

@@ -6,6 +6,7 @@ They hold no parameters, know no networks and draw no random numbers, so they fi
 from tdinfonce.losses.c_learning import c_learning
 from tdinfonce.losses.contrastive import binary_nce, infonce, logsumexp_penalty, symmetric_infonce
 from tdinfonce.losses.policy import cloning, goal_infonce, maximise
+from tdinfonce.losses.quasimetric import lagrangian, latent_dynamics, local_excess, push_apart
 from tdinfonce.losses.td_infonce import importance_weights, td_infonce
 from tdinfonce.losses.value import td_error
 
@@ -16,8 +17,12 @@ __all__ = [
     "goal_infonce",
     "importance_weights",
     "infonce",
+    "lagrangian",
+    "latent_dynamics",
+    "local_excess",
     "logsumexp_penalty",
     "maximise",
+    "push_apart",
     "symmetric_infonce",
     "td_error",
     "td_infonce",

@@ -26,14 +26,19 @@ class MLP(eqx.Module):
         *,
         layer_norm: bool = False,
         activate_last: bool = False,
+        zero_last: bool = False,
     ) -> None:
-        """Make layers from ``sizes[0]`` inputs to ``sizes[-1]`` outputs."""
+        """Make layers from ``sizes[0]`` inputs to ``sizes[-1]`` outputs; ``zero_last``: the output starts as zero."""
+        bounds = [(3.0 / n) ** 0.5 for n in sizes[:-1]]
+        if zero_last:
+            bounds[-1] = 0.0
         shapes = list(itertools.pairwise(sizes))
         ends = list(itertools.accumulate(n * m for n, m in shapes))
         # One draw for all layers: each draw would be compiled by itself, which takes longer than the first updates.
         flat = jax.random.uniform(key, (ends[-1],), minval=-1.0, maxval=1.0)
         self.weights = tuple(
-            flat[end - n * m : end].reshape(n, m) * (3.0 / n) ** 0.5 for end, (n, m) in zip(ends, shapes, strict=True)
+            flat[end - n * m : end].reshape(n, m) * bound
+            for end, (n, m), bound in zip(ends, shapes, bounds, strict=True)
         )
         self.biases = tuple(jnp.zeros(n) for n in sizes[1:])
         self.layer_norm = layer_norm

@@ -149,9 +149,10 @@ def _apply(configs: list[Any], settings: Sequence[str]) -> list[Any]:
 
 AT_LEAST_ONE = {"env_steps", "updates_per_call", "batch_size", "eval_every", "eval_episodes", "final_episodes"}
 AT_LEAST_ONE |= {"critics", "n_step", "representation_size", "replay_capacity"}
+AT_LEAST_ONE |= {"latent_size", "components", "component_size"}
 SHARES = {"exploration_uniform", "actor_future_share", "critic_future_share", "future_share", "monte_carlo_weight"}
 SHARES |= {"target_rate", "exploration_episodes", "commanded_share"}
-POSITIVE = {"temperature", "critic_rate", "actor_rate", "max_weight"}
+POSITIVE = {"temperature", "critic_rate", "actor_rate", "max_weight", "multiplier", "push_sharpness"}
 
 
 def _check_ranges(config: Any) -> None:
@@ -166,7 +167,7 @@ def _check_ranges(config: Any) -> None:
             raise UserError(f"discount must be at least 0 and below 1; got {value}")
         if name in POSITIVE and not value > 0:
             raise UserError(f"{name} must be positive; got {value}")
-        if name in ("hidden", "goal_hidden") and (not value or min(value) < 1):
+        if name.endswith("hidden") and (not value or min(value) < 1):
             raise UserError(f"{name} must name at least one width, such as 256,256; got {value}")
         if isinstance(value, int | float) and not value >= 0:
             raise UserError(f"{name} must not be negative; got {value}")

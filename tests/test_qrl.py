@@ -1,0 +1,124 @@
+"""QRL learns shortest paths: in a small maze its distance is the number of steps, one-way door and all."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tdinfonce import agents
+from tdinfonce.data.episodes import Episodes
+from tdinfonce.data.sampler import sample
+from tdinfonce.training.online import update_many
+from tdinfonce.types import EnvSpec, Episode
+
+QRL = agents.load("qrl")
+MAZE = ("..#..", "..>..", "..#..", "..#..", ".....")
+"""A wall with a gap at the bottom; > is a door that lets pass to the right only."""
+CELLS = [(r, c) for r, line in enumerate(MAZE) for c, mark in enumerate(line) if mark == "."]
+MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
+
+
+def step(cell: int, action: int) -> int:
+    (row, column), (down, right) = CELLS[cell], MOVES[action]
+    target = (row + down, column + right)
+    if target == (1, 2) and right == 1:
+        target = (1, 3)
+    return CELLS.index(target) if target in CELLS else cell
+
+
+def steps_between() -> np.ndarray:
+    """Fewest steps from each cell to each cell, by relaxation."""
+    n = len(CELLS)
+    fewest = np.where(np.eye(n, dtype=bool), 0.0, np.inf)
+    for _ in range(n):
+        for cell in range(n):
+            fewest[cell] = np.minimum(fewest[cell], 1 + np.min([fewest[step(cell, a)] for a in range(4)], axis=0))
+    return fewest
+
+
+def random_walks(label: np.ndarray, count: int = 400, length: int = 20) -> Episodes:
+    """Uniform actions from uniform starts; states, actions and goals are one-hot, ``label`` is each cell's goal."""
+    rng, episodes = np.random.default_rng(0), []
+    goals = np.eye(label.max() + 1, dtype=np.float32)[label]
+    for _ in range(count):
+        cells, moves = [int(rng.integers(len(CELLS)))], rng.integers(4, size=length)
+        for action in moves:
+            cells.append(step(cells[-1], int(action)))
+        states, actions = np.eye(len(CELLS), dtype=np.float32)[cells], np.eye(4, dtype=np.float32)[moves]
+        episodes.append(Episode(states, goals[cells], actions, goals[0]))
+    return Episodes.of(episodes)
+
+
+SMALL: dict[str, Any] = {
+    "hidden": (64,),
+    "goal_hidden": (64,),
+    "projector_hidden": (64,),
+    "dynamics_hidden": (32,),
+    "latent_size": 32,
+    "component_size": 8,
+    "scale_inputs": False,
+    "local_tolerance": 0.05,
+    "multiplier": 30.0,
+}
+
+
+def learned_distances(label: np.ndarray, updates: int, **settings: Any) -> np.ndarray:
+    """Train on random walks, and measure from every cell to every goal."""
+    count = int(label.max()) + 1
+    spec = EnvSpec("maze", len(CELLS), action_size=4, goal_size=count, episode_length=20)
+    config = dataclasses.replace(QRL.Config(), **(SMALL | settings))
+    agent = QRL.Agent.create(jax.random.PRNGKey(0), spec, config)
+    walks, rng = random_walks(label), np.random.default_rng(1)
+    for _ in range(updates // 50):
+        agent, _ = update_many(agent, sample(walks, rng, (50, 128), config.sampling))
+    (critic,) = agent.critic
+    start, end = critic.embed(jnp.eye(len(CELLS))), critic.embed_goal(jnp.eye(count))
+    return np.asarray(critic.distance(jnp.repeat(start, count, 0), jnp.tile(end, (len(CELLS), 1)))).reshape(-1, count)
+
+
+def test_the_distance_is_the_number_of_steps() -> None:
+    """States as goals: every pair, there and back through a door that opens to one side."""
+    true, learned = steps_between(), learned_distances(np.arange(len(CELLS)), updates=1500)
+    assert np.corrcoef(learned.ravel(), true.ravel())[0, 1] > 0.97
+    assert np.abs(learned - true).mean() < 1.0
+    left, right = CELLS.index((1, 1)), CELLS.index((1, 3))
+    assert (true[left, right], true[right, left]) == (1, 8)
+    assert learned[left, right] < 2 < 6 < learned[right, left]
+
+
+def test_the_distance_to_a_part_of_the_state_is_to_the_nearest_state_with_it() -> None:
+    """Columns as goals: the distance is that to the nearest cell of the column.
+
+    Not all of it is learned: the middle column is one cell, seldom pushed away from the cells left of the door, whose
+    distance to it stays too small.
+    """
+    column = np.array([c for _, c in CELLS])
+    true = np.stack([steps_between()[:, column == c].min(axis=1) for c in range(column.max() + 1)], axis=1)
+    learned = learned_distances(column, updates=1500)
+    assert np.corrcoef(learned.ravel(), true.ravel())[0, 1] > 0.9
+    assert learned[true == 0].mean() < 0.2
+    assert np.abs(learned - true).mean() < 0.8
+    assert learned[true == 1].mean() < 1.5
+    assert learned[true >= 6].mean() > 5
+
+
+def test_the_multiplier_grows_while_the_constraint_is_violated() -> None:
+    spec = EnvSpec("maze", len(CELLS), action_size=4, goal_size=len(CELLS), episode_length=20)
+    walks, rng = random_walks(np.arange(len(CELLS)), count=20), np.random.default_rng(2)
+    for tolerance, sign in ((0.0, 1), (1e3, -1)):
+        config = dataclasses.replace(QRL.Config(), **(SMALL | {"local_tolerance": tolerance, "multiplier": 2.0}))
+        agent = QRL.Agent.create(jax.random.PRNGKey(0), spec, config)
+        before = float(jax.nn.softplus(agent.raw_multiplier)[0])
+        assert before == pytest.approx(2.0, rel=1e-5)
+        agent, _ = update_many(agent, sample(walks, rng, (20, 64), config.sampling))
+        after = float(jax.nn.softplus(agent.raw_multiplier)[0])
+        assert sign * (after - before) > 0
+
+
+def test_a_large_multiplier_stays_finite() -> None:
+    spec = EnvSpec("maze", 3, action_size=2, goal_size=3, episode_length=20)
+    agent = QRL.Agent.create(jax.random.PRNGKey(0), spec, dataclasses.replace(QRL.Config(), multiplier=300.0))
+    assert float(jax.nn.softplus(agent.raw_multiplier)[0]) == pytest.approx(300.0)

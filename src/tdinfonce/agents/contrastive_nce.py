@@ -67,7 +67,7 @@ class Config:
     """Whether inputs are scaled by mean and standard deviation of the data."""
     min_std: float = 0.1
     """Smallest standard deviation of the policy before squashing."""
-    mean_penalty: float = 0.01
+    mean_penalty: float = 1.0
     """Weight of the squared location of the policy before squashing: keeps it out of the flat part of tanh."""
     commanded_share: float = 0.4
     """Share of goals that were commanded among the goals the actor is trained on."""

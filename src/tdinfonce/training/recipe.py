@@ -148,7 +148,7 @@ def _apply(configs: list[Any], settings: Sequence[str]) -> list[Any]:
 
 
 AT_LEAST_ONE = {"env_steps", "updates_per_call", "batch_size", "eval_every", "eval_episodes", "final_episodes"}
-AT_LEAST_ONE |= {"critics", "n_step", "representation_size", "replay_capacity"}
+AT_LEAST_ONE |= {"warmup_hold", "critics", "n_step", "representation_size", "replay_capacity"}
 AT_LEAST_ONE |= {"latent_size", "components", "component_size"}
 SHARES = {"exploration_uniform", "actor_future_share", "critic_future_share", "future_share", "monte_carlo_weight"}
 SHARES |= {"target_rate", "exploration_episodes", "commanded_share"}

@@ -30,9 +30,10 @@ def goal_spaces(name: str) -> tuple[str, ...]:
     return tuple(_module(name).goal_spaces(name))
 
 
-def settings(name: str, preset: str) -> dict[str, Any]:
-    """What an environment changes in a preset of training and agent: mostly how long to train."""
-    return dict(_module(name).SETTINGS.get((name, preset), {}))
+def settings(name: str, preset: str, agent: str) -> dict[str, Any]:
+    """What an environment changes in a preset of training and agents: mostly how long to train."""
+    stored = _module(name).SETTINGS
+    return stored.get((name, preset), {}) | stored.get((name, preset, agent), {})
 
 
 def make(

@@ -65,13 +65,6 @@ def collect(
     return episode, Outcome(any(successes), successes[-1], min(distances), distances[-1], moved, len(actions))
 
 
-def uniform_policy(action_size: int, rng: np.random.Generator, hold: int = 1) -> Policy:
-    """Uniform actions, for the warm-up; each is held for ``hold`` steps, since jitter leads nowhere."""
-    held = np.zeros(action_size, np.float32)
-
-    def act(observation: np.ndarray, goal: np.ndarray, time: int) -> np.ndarray:
-        if time % hold == 0:
-            held[:] = rng.uniform(-1, 1, action_size)
-        return held.copy()
-
-    return act
+def uniform_policy(action_size: int, rng: np.random.Generator) -> Policy:
+    """Uniform actions, for the warm-up."""
+    return lambda observation, goal, time: rng.uniform(-1, 1, action_size).astype(np.float32)

@@ -40,8 +40,6 @@ class OnlineConfig:
     """Environment steps of the whole run, warm-up included."""
     warmup_steps: int = 2_000
     """Steps with uniform actions before the first update."""
-    warmup_hold: int = 1
-    """For how many steps each of these actions is held."""
     updates_per_env_step: float = 0.5
     """Gradient updates for each environment step after the warm-up."""
     scale_growth: float = 1.1
@@ -174,7 +172,7 @@ class _Run:
         rng = seeding.generator(self.seed, "collect", self.episodes)
         start = seeding.derive(self.seed, "episode", self.episodes)
         if self.agent is None:
-            return collect(self.env, uniform_policy(self.env.spec.action_size, rng, self.config.warmup_hold), start, rng)
+            return collect(self.env, uniform_policy(self.env.spec.action_size, rng), start, rng)
         c = self.config
         policy = policy_of(self.agent, seeding.derive(self.seed, "policy", self.episodes), self.env.spec.episode_length)
         explore = rng.random() < c.exploration_episodes

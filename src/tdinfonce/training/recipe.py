@@ -80,15 +80,15 @@ def build(
     spaces = envs.goal_spaces(env)
     if goal_space is not None and goal_space not in spaces:
         raise UserError(f"{env} has no goal space '{goal_space}'; choose one of: {', '.join(spaces)}")
+    name = agent.replace("_", "-")
     configs = []
     for config in (module.PRESETS[preset], PRESETS[preset]):
         fields = {field.name for field in dataclasses.fields(config)}
-        wanted = {name: value for name, value in envs.settings(env, preset).items() if name in fields}
+        wanted = {key: value for key, value in envs.settings(env, preset, name).items() if key in fields}
         configs.append(dataclasses.replace(config, **wanted))
     configs = _apply(configs, settings)
     for config in configs:
         _check_ranges(config)
-    name = agent.replace("_", "-")
     agent_config, training = configs
     return Recipe(env, goal_space or spaces[0], name, preset, seed, agent_config, training, noise, noise_kind)
 
@@ -148,7 +148,7 @@ def _apply(configs: list[Any], settings: Sequence[str]) -> list[Any]:
 
 
 AT_LEAST_ONE = {"env_steps", "updates_per_call", "batch_size", "eval_every", "eval_episodes", "final_episodes"}
-AT_LEAST_ONE |= {"warmup_hold", "critics", "n_step", "representation_size", "replay_capacity"}
+AT_LEAST_ONE |= {"critics", "n_step", "representation_size", "replay_capacity"}
 AT_LEAST_ONE |= {"latent_size", "components", "component_size"}
 SHARES = {"exploration_uniform", "actor_future_share", "critic_future_share", "future_share", "monte_carlo_weight"}
 SHARES |= {"target_rate", "exploration_episodes", "commanded_share"}

@@ -52,6 +52,8 @@ class Recipe:
         """A fresh agent."""
         import jax
 
+        if spec.image is not None:
+            raise UserError(f"{self.agent} learns from vectors only so far; {self.env} shows images")
         return agents.load(self.agent).Agent.create(jax.random.PRNGKey(seed), spec, self.agent_config, scale)
 
 

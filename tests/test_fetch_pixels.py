@@ -104,15 +104,21 @@ def test_the_goal_image_shows_the_goal(env: FetchImageEnv) -> None:
     assert np.linalg.norm(seen.mean(axis=0) + 0.5 - pixel(env, thing)) < 4
 
 
-def test_nothing_but_arm_table_and_object_is_drawn(env: FetchImageEnv) -> None:
+def test_target_and_markers_are_invisible(env: FetchImageEnv) -> None:
+    import mujoco
+
     env.reset(SEED)
-    model = env.robot.model
+    model, data = env.robot.model, env.robot.data
     np.testing.assert_array_equal(np.flatnonzero(model.geom_rgba[:, 3] == 0), [1, 2, 3, 4])
-    before = env.camera.image()
-    model.site_pos[model.site("target0").id] += 0.1
-    env.robot.put(())
-    np.testing.assert_array_equal(env.camera.image(), before)
-    model.site_pos[model.site("target0").id] -= 0.1
+    without = env.camera.image()
+    target = model.site("target0").id
+    place, colour = model.site_pos[target].copy(), model.site_rgba[target].copy()
+    model.site_pos[target] += np.array(env.task.pose.lookat) - data.site_xpos[target]
+    mujoco.mj_kinematics(model, data)
+    np.testing.assert_array_equal(env.camera.image(), without)
+    model.site_rgba[target] = 1, 0, 0, 1
+    assert np.abs(env.camera.image().astype(int) - without).max() > 50
+    model.site_pos[target], model.site_rgba[target] = place, colour
 
 
 def test_leaving_out_what_is_out_of_view_changes_no_pixel(env: FetchImageEnv, monkeypatch: pytest.MonkeyPatch) -> None:

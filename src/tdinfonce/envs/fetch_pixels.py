@@ -57,8 +57,8 @@ class Robot:
         self.model.geom_rgba[self.model.geom_bodyid == self.model.body("robot0:mocap").id] = 0
         self.model.site_rgba[self.model.site("target0").id] = 0
         self._hand = self.model.site("robot0:grip").id
-        joint = "object0:joint"
-        self._object = int(self.model.joint(joint).qposadr[0]) if self._sim.has_object else None
+        self._has_object = bool(self._sim.has_object)
+        self._object = int(self.model.joint("object0:joint").qposadr[0]) if self._has_object else 0
 
     def restart(self, seed: int | None = None) -> None:
         """Begin anew, with the next random numbers of the seed that was given last."""
@@ -80,7 +80,7 @@ class Robot:
     @property
     def thing(self) -> np.ndarray:
         """Where the object is, or the hand if there is none."""
-        return self.hand if self._object is None else self.data.qpos[self._object : self._object + 3].copy()
+        return self.data.qpos[self._object : self._object + 3].copy() if self._has_object else self.hand
 
     @property
     def wish(self) -> np.ndarray:

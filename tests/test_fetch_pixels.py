@@ -1,6 +1,7 @@
 """Fetch through a camera: what the images show, and that the true state decides."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -233,15 +234,20 @@ def test_osmesa_follows_egl_and_a_machine_without_both_is_told_what_to_install(
 
     monkeypatch.setattr(_offscreen, "importlib", SimpleNamespace(import_module=load))
     monkeypatch.setattr(_offscreen, "_forget", lambda *_: None)
+    monkeypatch.setattr(_offscreen, "_ask_egl", lambda: None)
     monkeypatch.setattr(mujoco, "MjrContext", lambda *_: None)
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     model = mujoco.MjModel.from_xml_string("<mujoco/>")
     assert _offscreen.open_graphics(model, 64).backend == "osmesa"
     assert tried == ["egl", "osmesa"]
     works.clear()
-    with pytest.raises(UserError, match=r"install libegl1 libgl1 libgl1-mesa-dri \(or libosmesa6\)") as caught:
+    with pytest.raises(
+        UserError, match="install the Debian packages libegl1 libgl1 libgl1-mesa-dri, or libosmesa6"
+    ) as caught:
         _offscreen.open_graphics(model, 64)
     assert "\n" not in str(caught.value)
+    make = (Path(__file__).parents[1] / "Makefile").read_text()
+    assert f"GRAPHICS := {_offscreen.PACKAGES}\n" in make
     assert _offscreen.main() == 2
     assert "libegl1" in capsys.readouterr().err
     works.update(("egl", "osmesa"))

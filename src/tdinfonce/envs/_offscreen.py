@@ -3,6 +3,7 @@
 ``python -m tdinfonce.envs._offscreen`` says which one works here, or what to install.
 """
 
+import ctypes
 import importlib
 import os
 import sys
@@ -17,6 +18,7 @@ __all__ = ["PACKAGES", "Camera", "Graphics", "Pose", "open_graphics"]
 
 BACKENDS = ("egl", "osmesa")
 PACKAGES = "libegl1 libgl1 libgl1-mesa-dri"
+EGL_PLATFORM_DEVICE = 0x313F
 HIDDEN = 5
 """A geometry group that is not drawn."""
 
@@ -58,16 +60,36 @@ def open_graphics(model: Any, size: int) -> Graphics:
     for backend in sorted(BACKENDS, key=lambda name: name != asked):
         before = os.environ.get("PYOPENGL_PLATFORM")
         try:
+            if backend == "egl" and sys.platform == "linux":
+                _ask_egl()
             context = importlib.import_module(f"mujoco.{backend}").GLContext(size, size)
             context.make_current()
             return Graphics(backend, context, mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50))
         except Exception as error:  # each library fails in its own way
             reasons.append(f"{backend}: {type(error).__name__}: {' '.join(str(error).split())}")
             _forget(backend, before)
-    raise UserError(
-        f"cannot draw images: install {PACKAGES} (or libosmesa6), on Debian by "
-        f"'apt-get install {PACKAGES}' ({'; '.join(reasons)})"
-    )
+    raise UserError(f"cannot draw images: install the Debian packages {PACKAGES}, or libosmesa6 ({'; '.join(reasons)})")
+
+
+def _ask_egl() -> None:
+    """Raise OSError unless EGL finds a device.
+
+    MuJoCo's own attempt would load another library for good, and OSMesa could not be used after it.
+    """
+    egl = ctypes.CDLL("libEGL.so.1")
+    egl.eglGetProcAddress.restype = ctypes.c_void_p
+    addresses = [egl.eglGetProcAddress(name) for name in (b"eglQueryDevicesEXT", b"eglGetPlatformDisplayEXT")]
+    if all(addresses):
+        pointer = ctypes.c_void_p
+        query = ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_int, pointer, pointer)(addresses[0])
+        display_of = ctypes.CFUNCTYPE(pointer, ctypes.c_uint, pointer, pointer)(addresses[1])
+        devices, count = (pointer * 16)(), ctypes.c_int()
+        query(len(devices), devices, ctypes.byref(count))
+        for device in devices[: count.value]:
+            display = display_of(EGL_PLATFORM_DEVICE, device, None)
+            if display and egl.eglInitialize(pointer(display), None, None):
+                return
+    raise OSError("no device")
 
 
 def _forget(backend: str, platform: str | None) -> None:

@@ -125,9 +125,9 @@ class InputScale(NamedTuple):
 
     @classmethod
     def identity(cls, spec: EnvSpec) -> "InputScale":
-        """The scale that changes nothing."""
-        zeros, ones = np.zeros, np.ones
-        return cls(*(f(n, np.float32) for n in (spec.observation_shape, spec.goal_shape) for f in (zeros, ones)))
+        """The scale that changes nothing. Images are never scaled, so theirs are single numbers."""
+        shapes = [() if spec.image else n for n in (spec.observation_shape, spec.goal_shape)]
+        return cls(*(f(n, np.float32) for n in shapes for f in (np.zeros, np.ones)))
 
 
 class Episode(NamedTuple):

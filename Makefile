@@ -17,7 +17,7 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.installed  ## teach a robot arm to reach goals: learning curve, table and picture in runs/demo
+demo: graphics  ## teach a robot arm to reach goals: learning curve, table and picture in runs/demo
 	$(BIN)/tdinfonce train --env fetch-reach --out runs/demo --overwrite
 	$(BIN)/tdinfonce eval runs/demo --picture runs/demo/episode.png
 
@@ -29,7 +29,7 @@ test-slow: $(VENV)/.installed  ## the checks that take longer
 
 # Exit code 2 says that nothing here can draw. If nothing may be installed, the tests of the image tasks fail and name
 # the packages.
-graphics: $(VENV)/.installed  ## what draws the image tasks; installs it if it is missing and apt may be used
+graphics: $(VENV)/.installed  ## what draws pictures and the image tasks; installs it if it is missing and apt may be used
 	@$(BIN)/python -m tdinfonce.envs._offscreen || { \
 	  test "$$?" = 2 && test "$$(id -u)" = 0 && command -v apt-get > /dev/null && apt-get -qq update && \
 	  apt-get -qq install --yes --no-install-recommends $(GRAPHICS) && \

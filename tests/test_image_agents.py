@@ -104,8 +104,8 @@ def test_an_update_sees_each_image_of_a_critic_once() -> None:
 
     def products(update: Any) -> int:
         text = jax.jit(update).lower(arrays, batch).compile().as_text()
-        rows = 32 * 2 * 2  # a 16x16 image is 2x2 patches of 8x8x3
-        return sum(f"f32[{n * rows},192]" in line and " dot(" in line for line in text.splitlines() for n in (1, 2))
+        rows = 32 * 2 * 2  # a 16x16 image is 2x2 patches of 4x4x3 averages
+        return sum(f"f32[{n * rows},48]" in line and " dot(" in line for line in text.splitlines() for n in (1, 2))
 
     def update(arrays: Any, batch: Batch) -> Any:
         return eqx.filter(eqx.combine(arrays, static).update(batch)[0], eqx.is_array)

@@ -8,7 +8,7 @@ import pytest
 from tdinfonce.networks.actor import Actor, DeterministicActor, log_density
 from tdinfonce.networks.critic import ContrastiveCritic, ScalarCritic, logits, pair_logits, smallest
 from tdinfonce.networks.mlp import MLP
-from tdinfonce.networks.pixels import image_torso, patches
+from tdinfonce.networks.pixels import image_torso, patches, shrink
 
 KEY = jax.random.PRNGKey(0)
 
@@ -115,7 +115,13 @@ def test_torso_of_the_paper() -> None:
     features = torso(image)
     assert features.shape == (4096,)
     np.testing.assert_allclose(torso(jnp.stack([image, image]))[1], features, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(torso(image / np.float32(255)), features, rtol=1e-4, atol=1e-5)
+
+
+def test_shrinking_is_the_mean_of_squares() -> None:
+    image = np.random.default_rng(0).integers(0, 256, (3, 4, 6, 2), dtype=np.uint8)
+    wanted = (image / 255).reshape(3, 2, 2, 3, 2, 2).mean(axis=(2, 4))
+    np.testing.assert_allclose(shrink(jnp.asarray(image), 2), wanted, rtol=1e-5)
+    np.testing.assert_allclose(shrink(jnp.asarray(image[0]), 1), image[0] / 255, rtol=1e-5)
 
 
 def test_a_critic_sees_states_and_goals_with_one_torso_and_an_actor_with_its_own() -> None:

@@ -40,8 +40,8 @@ class ContrastiveCritic(eqx.Module):
         layer_norm: bool = False,
         torso: Torso | None = None,
     ) -> None:
-        """Make ``members`` pairs of towers; ``left_size`` is the joint length of the inputs of φ, images counting as their
-        features.
+        """Make ``members`` pairs of towers; ``left_size`` is the joint length of the inputs of φ, counting the features
+        of images.
 
         ``goal_hidden`` are the widths of ψ if they differ from those of φ.
         """

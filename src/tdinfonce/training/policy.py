@@ -33,7 +33,11 @@ class TrainedPolicy:
         """
         import jax
 
-        state, target = (np.asarray(x, self.spec.dtype) for x in (observation, goal))
+        state, target = np.asarray(observation), np.asarray(goal)
+        if self.spec.image is None:
+            state, target = state.astype(np.float32), target.astype(np.float32)
+        elif state.dtype != np.uint8 or target.dtype != np.uint8:
+            raise ValueError(f"images must be uint8, from 0 to 255; got {state.dtype} and {target.dtype}")
         if self.spec.command and target.shape[-1:] != (self.spec.goal_size,):
             target = self._commanded(target)
         for name, array, shape in (

@@ -39,7 +39,7 @@ def test_a_cell_with_a_checkpoint_continues(tmp_path: Path) -> None:
     assert cell.words(tmp_path) == ["train", "--resume", str(tmp_path / "a")]
 
 
-@pytest.mark.parametrize("name", ["fetch-state", "fetch-ablations"])
+@pytest.mark.parametrize("name", ["fetch-state", "fetch-ablations", "fetch-image"])
 def test_every_cell_of_the_fetch_grids_is_a_valid_recipe(name: str) -> None:
     from tdinfonce.training import recipe
 
@@ -62,3 +62,14 @@ def test_the_default_fetch_grid_is_the_promised_one() -> None:
     assert all(n == 3 for (env, _), n in count.items() if env == "fetch-reach")
     assert count["fetch-push", "td-infonce"] == count["fetch-push", "contrastive-rl"] == 3
     assert count["fetch-push", "gcbc"] == count["fetch-push", "ddpg-her"] == 1
+
+
+def test_the_image_grid_has_the_four_tasks_and_smoke_touches_each() -> None:
+    experiment = experiments.load("fetch-image")
+    assert experiment.grid is not None
+    tasks = {f"fetch-{task}-image" for task in ("reach", "push", "pick-and-place", "slide")}
+    for budget in ("smoke", "paper"):
+        cells = experiment.grid(experiment.budgets[budget], experiment.seeds[budget])
+        assert {cell.env for cell in cells} == tasks
+        assert {cell.agent for cell in cells if cell.env == "fetch-reach-image"} >= {"td-infonce", "contrastive-rl"}
+        assert all("td-infonce" in {cell.agent for cell in cells if cell.env == task} for task in tasks)

@@ -35,9 +35,9 @@ def main(path: Path, episodes: int) -> None:
     figure.set_facecolor(f"#{PAPER:02x}{PAPER:02x}{PAPER:02x}")
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=90)
 
 
 if __name__ == "__main__":
-    target, count = [*sys.argv[1:], *("docs/images/fetch-images.png", "5")[len(sys.argv) - 1 :]]
+    target, count = [*sys.argv[1:], *("docs/images/fetch-images.png", "4")[len(sys.argv) - 1 :]]
     main(Path(target), int(count))

@@ -27,12 +27,13 @@ FLAG = mujoco.mjtRndFlag
 
 
 def native(size: int) -> Callable[[], object]:
-    """Gymnasium's way: its own renderer, and a forward pass for each picture."""
-    env = open_gymnasium("FetchPush-v4", render=True).unwrapped
-    env.width = env.height = size
-    env.mujoco_renderer.width = env.mujoco_renderer.height = size
+    """Gymnasium's way, with the same camera: its own renderer, and a forward pass for each picture."""
+    camera = {"lookat": np.array(POSE.lookat)} | {name: getattr(POSE, name) for name in POSE._fields[1:]}
+    options = {"width": size, "height": size, "default_camera_config": camera}
+    env = open_gymnasium("FetchPush-v4", render=True, **options)
     env.reset(seed=0)
-    return env.render
+    assert env.render().shape == (size, size, 3)
+    return env.unwrapped.render
 
 
 def mujoco_renderer(robot: Robot) -> Callable[[], object]:

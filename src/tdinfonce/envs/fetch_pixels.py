@@ -26,10 +26,21 @@ SIZE = 64
 TOLERANCE = 0.05
 # Places of the hand relative to the object, in metres.
 BEHIND, ABOVE, AROUND = np.array([-0.02, 0, 0]), np.array([0, 0, 0.025]), np.array([0.005, 0, -0.005])
-# An image batch is large: fewer updates in one program, and a replay that fits into memory or lies on disk.
-SETTINGS = {(name, "fast"): {"replay_capacity": 100_000, "updates_per_call": 5} for name in NAMES} | {
-    (name, "paper"): {"replay_on_disk": True, "updates_per_call": 5} for name in NAMES
+# An image batch is large: fewer updates in one program. The replay lies on disk, or a checkpoint would copy all of it.
+COMMON: dict[str, Any] = {"replay_on_disk": True, "updates_per_call": 5}
+SETTINGS = {
+    (name, preset): COMMON | ({"replay_capacity": 100_000, "batch_size": 128} if preset == "fast" else {})
+    for name in NAMES
+    for preset in ("fast", "paper")
 }
+SETTINGS["fetch-reach-image", "fast"] |= {
+    "env_steps": 15_000,
+    "warmup_steps": 1_000,
+    "eval_every": 1_000,
+    "exploration_noise": 0.1,
+    "exploration_uniform": 0.1,
+}
+SETTINGS["fetch-reach-image", "paper"] |= {"env_steps": 500_000}
 
 
 def goal_spaces(name: str) -> tuple[str, ...]:

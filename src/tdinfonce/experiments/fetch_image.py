@@ -9,8 +9,10 @@ from tdinfonce.experiments.fetch_state import AGENTS, Grid, Task, runs
 TITLE = "Reaching goals with the Fetch robot, image observations"
 REACH = "fetch-reach-image"
 OTHERS = ("fetch-push-image", "fetch-pick-and-place-image", "fetch-slide-image")
-SMOKE = ("env_steps=300", "warmup_steps=200", "eval_every=300", "eval_episodes=1", "final_episodes=2", "batch_size=32")
-SMOKE += ("hidden=32,32", "replay_capacity=1_000")
+SMOKE = (
+    *("env_steps=300", "warmup_steps=200", "eval_every=300", "eval_episodes=1", "final_episodes=2"),
+    *("batch_size=32", "hidden=32,32", "replay_capacity=1_000"),
+)
 BUDGETS = {
     # Every agent once on reach, and TD InfoNCE once on each of the other tasks.
     "smoke": Grid((Task(REACH, SMOKE, 1), *(Task(name, SMOKE, 0, more=("td-infonce",)) for name in OTHERS))),

@@ -33,7 +33,12 @@ def native(size: int) -> Callable[[], object]:
     env = open_gymnasium("FetchPush-v4", render=True, **options)
     env.reset(seed=0)
     assert env.render().shape == (size, size, 3)
-    return env.unwrapped.render
+
+    def draw() -> object:
+        env.unwrapped.mujoco_renderer.viewer.make_context_current()  # it draws into another one's context otherwise
+        return env.unwrapped.render()
+
+    return draw
 
 
 def mujoco_renderer(robot: Robot) -> Callable[[], object]:

@@ -55,7 +55,7 @@ class Config:
     layer_norm: bool = False
     """Whether hidden layers are standardised."""
     torso: str = "patches"
-    """How images are seen: conv (the paper's) or patches (ours, several times faster). Vectors need none."""
+    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
     critic_rate: float = 1e-3
     """Learning rate of the critic."""
     actor_rate: float = 1e-3

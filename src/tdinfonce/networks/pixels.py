@@ -1,6 +1,6 @@
 """Image torsos: what turns a uint8 image into features. Networks that get images hold one.
 
-A convolution is written as a matrix product of patches, which a CPU differentiates faster than a convolution.
+A convolution is written as patches times a matrix, so that its gradient is a matrix product too.
 """
 
 from typing import NamedTuple

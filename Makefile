@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+GRAPHICS := libegl1 libgl1 libgl1-mesa-dri
 
-.PHONY: demo test test-slow lint clean help
+.PHONY: demo test test-slow lint graphics clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -16,15 +17,23 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.installed  ## teach a robot arm to reach goals: learning curve, table and picture in runs/demo
+demo: graphics  ## teach a robot arm to reach goals: learning curve, table and picture in runs/demo
 	$(BIN)/tdinfonce train --env fetch-reach --out runs/demo --overwrite
 	$(BIN)/tdinfonce eval runs/demo --picture runs/demo/episode.png
 
-test: lint  ## lint, types, layers, and the tests that take minutes
+test: lint graphics  ## lint, types, layers, and the tests that take minutes
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: $(VENV)/.installed  ## the checks that take longer
 	$(BIN)/python -m pytest -m slow
+
+# Exit code 2 says that nothing here can draw. If nothing may be installed, the tests of the image tasks fail and name
+# the packages.
+graphics: $(VENV)/.installed  ## what draws pictures and the image tasks; installs it if it is missing and apt may be used
+	@$(BIN)/python -m tdinfonce.envs._offscreen || { \
+	  test "$$?" = 2 && test "$$(id -u)" = 0 && command -v apt-get > /dev/null && apt-get -qq update && \
+	  apt-get -qq install --yes --no-install-recommends $(GRAPHICS) && \
+	  $(BIN)/python -m tdinfonce.envs._offscreen; } || true
 
 lint: $(VENV)/.installed  ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tdinfonce import agents
-from tdinfonce.agents._common import mix_goals, polyak, scale_batch, training_goals
+from tdinfonce.agents._common import mix_goals, polyak, reached, scale_batch, training_goals
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
@@ -231,8 +231,8 @@ def test_ddpg_her_reward_is_zero_only_within_the_tolerance() -> None:
     spec = dataclasses.replace(SPEC, success_coordinates=(0, 1), tolerance=0.5)
     agent = agents.load("ddpg-her").Agent.create(jax.random.PRNGKey(0), spec, small("ddpg-her"))
     goal = jnp.zeros((3, 3))
-    reached = jnp.array([[0.3, 0.3, 9.0], [0.5, 0.0, 0.0], [0.0, 0.49, 0.0]])
-    np.testing.assert_array_equal(agent._reward(reached, goal), [0.0, -1.0, 0.0])
+    achieved = jnp.array([[0.3, 0.3, 9.0], [0.5, 0.0, 0.0], [0.0, 0.49, 0.0]])
+    np.testing.assert_array_equal(reached(agent.spec, achieved, goal), [True, False, True])
     with pytest.raises(UserError, match="distance_threshold"):
         agents.load("ddpg-her").Agent.create(
             jax.random.PRNGKey(0), dataclasses.replace(spec, tolerance=None), small("ddpg-her")

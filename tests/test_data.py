@@ -1,5 +1,8 @@
 """Replay, relabelling and sampling: nothing leaks between episodes, and the laws are the stated ones."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +12,7 @@ from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.relabel import geometric_offset, uniform_offset
 from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
+from tdinfonce.errors import UserError
 from tdinfonce.types import EnvSpec, Episode, GoalSampling
 
 SPEC = EnvSpec("test", observation_size=2, action_size=1, goal_size=2, episode_length=6)
@@ -165,3 +169,114 @@ def test_data_needs_no_jax() -> None:
 
     code = "import tdinfonce.data.sampler, tdinfonce.data.replay, sys; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+IMAGES = EnvSpec(
+    "test", observation_size=48, action_size=1, goal_size=48, episode_length=6, goal_space="image", image=(4, 4, 3)
+)
+
+
+def pictured(number: int, steps: int) -> Episode:
+    """Images of one brightness, which says which episode and time they are: 10 * number + time."""
+    brightness = (10 * number + np.arange(steps + 1)).astype(np.uint8)
+    images = np.broadcast_to(brightness[:, None, None, None], (steps + 1, 4, 4, 3))
+    return Episode(images, images, np.zeros((steps, 1), np.float32), np.full((4, 4, 3), number, np.uint8))
+
+
+def test_images_are_stored_once_and_stay_bytes() -> None:
+    replay = Replay(IMAGES, capacity=18)
+    for number in range(8):
+        replay.append(pictured(number, 6))
+    assert replay.achieved is replay.observation
+    view = replay.view()
+    assert view.achieved is view.observation
+    batch = sample(replay.view(), np.random.default_rng(0), (2, 500), GoalSampling(0.9, n_step=3))
+    for name, array in zip(batch._fields, batch, strict=True):
+        if name.endswith(("goal", "observation")):
+            assert array.shape == (2, 500, 4, 4, 3), name
+            assert array.dtype == np.uint8, name
+            assert np.all(array == array[..., :1, :1, :1]), name
+    now, later = batch.observation[..., 0, 0, 0].astype(int), batch.future_goal[..., 0, 0, 0].astype(int)
+    assert set(now.ravel()) == {10 * e + t for e in (5, 6, 7) for t in range(6)}
+    np.testing.assert_array_equal(batch.next_goal[..., 0, 0, 0], now + 1)
+    np.testing.assert_array_equal(later // 10, now // 10)
+    np.testing.assert_array_equal(batch.commanded_goal[..., 0, 0, 0], now // 10)
+    assert np.all(later > now)
+
+
+def test_an_image_as_a_goal_is_the_observation_itself() -> None:
+    replay = Replay(IMAGES, capacity=18)
+    good = pictured(1, 3)
+    replay.append(good._replace(achieved=good.observation.copy()))
+    with pytest.raises(ValueError, match="stored once"):
+        replay.append(good._replace(achieved=good.observation + 1))
+    assert len(replay) == 1
+
+
+def test_a_hundred_thousand_images_fit_into_three_gibibytes() -> None:
+    spec = EnvSpec("test", 12288, 4, 12288, 50, image=(64, 64, 3))
+    replay = Replay(spec, capacity=100_000)  # untouched pages take no memory
+    arrays = {id(a): a for a in vars(replay).values() if isinstance(a, np.ndarray)}
+    assert sum(a.nbytes for a in arrays.values()) < 1.25 * 2**30
+    state = {name: a.nbytes for name, a in replay.state().items()}
+    assert "achieved" not in state
+
+
+def test_an_image_ring_is_restored() -> None:
+    replay, other = Replay(IMAGES, capacity=18), Replay(IMAGES, capacity=18)
+    for number in range(5):
+        replay.append(pictured(number, 2 + number))
+    other.restore(replay.state())
+    for name in ("observation", "achieved", "action", "length", "goal"):
+        np.testing.assert_array_equal(getattr(replay.view(), name), getattr(other.view(), name))
+    with pytest.raises(ValueError, match="does not fit"):
+        Replay(SPEC, capacity=18).restore(replay.state())
+
+
+@pytest.mark.parametrize(("spec", "make"), [(SPEC, numbered), (IMAGES, pictured)])
+def test_a_ring_in_files_is_the_ring_in_memory(
+    spec: EnvSpec, make: Callable[[int, int], Episode], tmp_path: Path
+) -> None:
+    memory, disk = Replay(spec, capacity=18), Replay(spec, 18, tmp_path / "replay")
+    for number in range(5):
+        for ring in (memory, disk):
+            ring.append(make(number, 2 + number))
+    state = disk.state()
+    assert sum(a.nbytes for a in state.values()) < 100
+    del disk
+    again = Replay(spec, 18, tmp_path / "replay")
+    assert (len(again), again.added) == (3, 5)
+    for name in ("observation", "achieved", "action", "start", "length", "goal"):
+        np.testing.assert_array_equal(getattr(again.view(), name), getattr(memory.view(), name))
+    first, second = (sample(r.view(), np.random.default_rng(0), (64,), GoalSampling()) for r in (memory, again))
+    for one, two in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, two)
+        assert type(two) is np.ndarray
+    again.append(make(9, 3))
+    again.restore(state)
+    assert again.added == 5
+
+
+def test_files_of_another_replay_are_left_alone(tmp_path: Path) -> None:
+    Replay(SPEC, 18, tmp_path / "replay")
+    with pytest.raises(UserError, match="another size or environment"):
+        Replay(SPEC, 24, tmp_path / "replay")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(UserError, match="something else"):
+        Replay(SPEC, 18, tmp_path / "mine")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"cannot keep a replay of 0\.0 GiB"):
+        Replay(SPEC, 18, tmp_path / "file")
+    stale = Replay(SPEC, 18, tmp_path / "other")
+    with pytest.raises(ValueError, match="holds 0 episodes; 3 were stored"):
+        stale.restore({"added": np.array([3])})
+
+
+def test_a_disk_without_room_says_so_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(UserError, match="No space left"):
+        Replay(EnvSpec("test", 12288, 4, 12288, 50, image=(64, 64, 3)), 1_000_000, tmp_path / "replay")

@@ -43,7 +43,7 @@ def test_a_cell_with_a_checkpoint_continues(tmp_path: Path) -> None:
     assert cell.words(tmp_path) == ["train", "--resume", str(tmp_path / "a")]
 
 
-@pytest.mark.parametrize("name", ["fetch-state", "fetch-ablations", "fetch-noisy"])
+@pytest.mark.parametrize("name", ["fetch-state", "fetch-ablations", "fetch-noisy", "fetch-image"])
 def test_every_cell_of_the_fetch_grids_is_a_valid_recipe(name: str) -> None:
     from tdinfonce.training import recipe
 
@@ -93,3 +93,14 @@ def test_the_drop_is_of_paired_seeds(tmp_path: Path) -> None:
     draw.write_drops(tmp_path, ["qrl"], "-noisy")
     # Drops 0.3 and 0.5; the third seed has no pair. The standard error is 0.1414 / sqrt(2).
     assert "| point | QRL | 2 | 0.400 ± 0.100 | 0.200 ± 0.050 |" in (tmp_path / "table.md").read_text()
+
+
+def test_the_image_grid_has_the_four_tasks_and_smoke_touches_each() -> None:
+    experiment = experiments.load("fetch-image")
+    assert experiment.grid is not None
+    tasks = {f"fetch-{task}-image" for task in ("reach", "push", "pick-and-place", "slide")}
+    for budget in ("smoke", "paper"):
+        cells = experiment.grid(experiment.budgets[budget], experiment.seeds[budget])
+        assert {cell.env for cell in cells} == tasks
+        assert {cell.agent for cell in cells if cell.env == "fetch-reach-image"} >= {"td-infonce", "contrastive-rl"}
+        assert all("td-infonce" in {cell.agent for cell in cells if cell.env == task} for task in tasks)

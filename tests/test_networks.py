@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tdinfonce.networks.actor import Actor, log_density
+from tdinfonce.networks.actor import Actor, DeterministicActor, log_density
 from tdinfonce.networks.critic import ContrastiveCritic, ScalarCritic, logits, pair_logits, smallest
 from tdinfonce.networks.mlp import MLP
+from tdinfonce.networks.pixels import image_torso, patches, shrink
 
 KEY = jax.random.PRNGKey(0)
 
@@ -87,3 +88,58 @@ def test_a_zero_representation_has_a_finite_gradient() -> None:
 def test_scalar_critic_gives_one_number_a_row() -> None:
     values = ScalarCritic(KEY, 5, hidden=(8,), members=2)(jnp.ones((7, 3)), jnp.ones((7, 2)))
     assert [v.shape for v in values] == [(7,), (7,)]
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(8, 4), (4, 2), (3, 1), (8, 8), (2, 2)])
+def test_patches_times_a_matrix_is_a_convolution(kernel: int, stride: int) -> None:
+    x = jax.random.normal(KEY, (2, 16, 24, 3))
+    weight = jax.random.normal(jax.random.PRNGKey(1), (kernel, kernel, 3, 5))
+    order = ("NHWC", "HWIO", "NHWC")
+    wanted = jax.lax.conv_general_dilated(x, weight, (stride, stride), "SAME", dimension_numbers=order)
+    blocks = weight.reshape(kernel // stride, stride, kernel // stride, stride, 3, 5)
+    matrix = jnp.swapaxes(blocks, 1, 2).reshape(-1, 5)
+    np.testing.assert_allclose(patches(x, kernel, stride) @ matrix, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_torso_of_the_paper() -> None:
+    torso = image_torso(KEY, (64, 64, 3), "conv")
+    assert torso is not None
+    assert torso.size == 4096
+    assert [weight.shape for weight in torso.weights] == [(192, 32), (512, 64), (576, 64)]
+    for weight in torso.weights:
+        spread = len(weight) ** -0.5
+        assert float(weight.std()) == pytest.approx(spread, rel=0.03)
+        assert float(jnp.abs(weight).max()) < 2.28 * spread
+    assert not any(bias.any() for bias in torso.biases)
+    image = jnp.asarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+    features = torso(image)
+    assert features.shape == (4096,)
+    np.testing.assert_allclose(torso(jnp.stack([image, image]))[1], features, rtol=1e-5, atol=1e-6)
+
+
+def test_shrinking_is_the_mean_of_squares() -> None:
+    image = np.random.default_rng(0).integers(0, 256, (3, 4, 6, 2), dtype=np.uint8)
+    wanted = (image / 255).reshape(3, 2, 2, 3, 2, 2).mean(axis=(2, 4))
+    np.testing.assert_allclose(shrink(jnp.asarray(image), 2), wanted, rtol=1e-5)
+    np.testing.assert_allclose(shrink(jnp.asarray(image[0]), 1), image[0] / 255, rtol=1e-5)
+
+
+def test_a_critic_sees_states_and_goals_with_one_torso_and_an_actor_with_its_own() -> None:
+    torso, stacked = image_torso(KEY, (16, 16, 3), "patches"), image_torso(KEY, (16, 16, 3), "patches", stacked=2)
+    assert torso is not None and stacked is not None  # noqa: PT018
+    image, goal = np.random.default_rng(0).integers(0, 256, (2, 4, 16, 16, 3), dtype=np.uint8)
+    critic = ContrastiveCritic(
+        KEY, 2 * torso.size + 2, torso.size, hidden=(8,), representation_size=4, members=2, torso=torso
+    )
+    plain = ContrastiveCritic(KEY, 2 * torso.size + 2, torso.size, hidden=(8,), representation_size=4, members=2)
+    action = jnp.ones((4, 2))
+    seen, wanted = torso(jnp.asarray(image)), torso(jnp.asarray(goal))
+    for one, two in zip(
+        critic.embed(jnp.asarray(image), action, jnp.asarray(goal)), plain.embed(seen, action, wanted), strict=True
+    ):
+        np.testing.assert_allclose(one, two, rtol=1e-5)
+    np.testing.assert_allclose(critic.embed_goal(jnp.asarray(goal))[1], plain.embed_goal(wanted)[1], rtol=1e-5)
+    for kind in (Actor, DeterministicActor):
+        actor = kind(KEY, 768, 768, 2, hidden=(8,), torso=stacked)
+        assert jax.tree.leaves(actor(jnp.asarray(image), jnp.asarray(goal)))[0].shape == (4, 2)
+        assert stacked.weights[0].shape[0] == 2 * torso.weights[0].shape[0]

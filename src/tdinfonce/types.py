@@ -21,7 +21,7 @@ class EnvSpec:
     name: str
     """How `envs.make` finds it."""
     observation_size: int
-    """Length of an observation."""
+    """Length of an observation; of an image, the number of its values."""
     action_size: int
     """Length of an action."""
     goal_size: int
@@ -29,17 +29,36 @@ class EnvSpec:
     episode_length: int
     """Most steps of an episode."""
     tolerance: float | None = None
-    """A goal is reached when its `success_coordinates` are nearer than this; None: only the environment knows."""
+    """A goal is reached when its `success_coordinates` are nearer than this; None: only the environment knows.
+    Where goals are images, it is the tolerance on the true state."""
     goal_space: str = "achieved"
     """How a state becomes a goal."""
     command: tuple[int, ...] = ()
     """For each goal coordinate, the coordinate of the environment's desired goal it takes; -1 is zero. Empty: as is."""
     success_coordinates: tuple[int, ...] = ()
     """The goal coordinates that decide success. Empty: all."""
+    image: tuple[int, int, int] | None = None
+    """Observations and goals are images of this height, width and number of channels, in uint8, and a state as a goal
+    is its image. None: they are float32 vectors."""
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """Shape of one observation."""
+        return self.image or (self.observation_size,)
+
+    @property
+    def goal_shape(self) -> tuple[int, ...]:
+        """Shape of one goal."""
+        return self.image or (self.goal_size,)
+
+    @property
+    def dtype(self) -> Any:
+        """Of observations and goals."""
+        return np.float32 if self.image is None else np.uint8
 
     def goal(self, desired: Any) -> np.ndarray:
         """Turn the environment's desired goal (or a batch of them) into a commanded goal of this goal space."""
-        desired = np.asarray(desired, dtype=np.float32)
+        desired = np.asarray(desired, dtype=self.dtype)
         if not self.command:
             return desired
         padded = np.concatenate([desired, np.zeros((*desired.shape[:-1], 1), np.float32)], axis=-1)
@@ -52,7 +71,8 @@ class EnvSpec:
 
 
 class Batch(NamedTuple):
-    """Transitions with goals. Every field has the same leading axes; the last axis is the feature (if any).
+    """Transitions with goals. Every field has the same leading axes; behind them is the feature (if any): a float32
+    vector, or a uint8 image where the environment shows images.
 
     ``s_t, a_t, s_{t+1}`` are one step of an episode; goals are states as the environment's spec sees them.
     The last three fields are for n-step bootstrapping; with n = 1 they repeat the next step.
@@ -105,23 +125,22 @@ class InputScale(NamedTuple):
 
     @classmethod
     def identity(cls, spec: EnvSpec) -> "InputScale":
-        """The scale that changes nothing."""
-        zeros, ones = np.zeros, np.ones
-        state, goal = spec.observation_size, spec.goal_size
-        return cls(*(f(n, np.float32) for n in (state, goal) for f in (zeros, ones)))
+        """The scale that changes nothing. Images are never scaled, so theirs are single numbers."""
+        shapes = [() if spec.image else n for n in (spec.observation_shape, spec.goal_shape)]
+        return cls(*(f(n, np.float32) for n in shapes for f in (np.zeros, np.ones)))
 
 
 class Episode(NamedTuple):
     """One episode of T steps: T + 1 states, T actions."""
 
     observation: np.ndarray
-    """``[T + 1, observation_size]``"""
+    """``[T + 1, *observation_shape]``"""
     achieved: np.ndarray
-    """``[T + 1, goal_size]``, each state as a goal."""
+    """``[T + 1, *goal_shape]``, each state as a goal; of images, the observations themselves."""
     action: np.ndarray
     """``[T, action_size]``"""
     goal: np.ndarray
-    """``[goal_size]``, what the policy was told to reach."""
+    """``[*goal_shape]``, what the policy was told to reach."""
 
 
 class Start(NamedTuple):
@@ -132,6 +151,8 @@ class Start(NamedTuple):
     goal: np.ndarray
     distance: float
     """Distance to the goal in the environment's own goal coordinates."""
+    position: np.ndarray | None = None
+    """What decides success, in true coordinates, where `achieved` is an image and does not tell."""
 
 
 class Step(NamedTuple):
@@ -143,6 +164,8 @@ class Step(NamedTuple):
     distance: float
     done: bool
     """The episode is over; time limits are the only reason in goal-reaching."""
+    position: np.ndarray | None = None
+    """As in `Start`."""
 
 
 class GoalEnv(Protocol):

@@ -11,13 +11,16 @@ from jax import Array
 from tdinfonce import losses
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic, pair_logits, smallest
+from tdinfonce.networks.pixels import Torso, image_torso
 from tdinfonce.types import Batch, EnvSpec, InputScale, Metrics
 
 __all__ = [
     "act",
+    "actor_inputs",
     "begin",
     "contrastive_networks",
     "copy",
+    "critic_inputs",
     "descend",
     "follow",
     "input_scale",
@@ -25,12 +28,16 @@ __all__ = [
     "mix_goals",
     "polyak",
     "propose",
+    "reached",
     "rescale",
     "scale_batch",
     "scale_goal",
     "scale_observation",
     "training_goals",
 ]
+
+TORSO = 1
+"""Folded into a key, it gives the key of the torso."""
 
 Model = TypeVar("Model")
 Scaled = TypeVar("Scaled", bound=Any)
@@ -49,18 +56,33 @@ def contrastive_networks(
         critic: other options of `ContrastiveCritic`.
     """
     actor_key, critic_key = jax.random.split(key)
-    state, goal, action = spec.observation_size, spec.goal_size, spec.action_size
+    torso, state, goal = critic_inputs(critic_key, spec, config)
     common = {"hidden": config.hidden, "layer_norm": config.layer_norm}
-    return Actor(actor_key, state, goal, action, min_std=config.min_std, **common), ContrastiveCritic(
+    actor = Actor(min_std=config.min_std, **actor_inputs(actor_key, spec, config), **common)
+    return actor, ContrastiveCritic(
         critic_key,
-        state + action + (goal if conditioned else 0),
+        state + spec.action_size + (goal if conditioned else 0),
         goal,
+        torso=torso,
         goal_hidden=config.goal_hidden,
         representation_size=config.representation_size,
         members=config.critics,
         **common,
         **critic,
     )
+
+
+def actor_inputs(key: Array, spec: EnvSpec, config: Any) -> dict[str, Any]:
+    """The first arguments of an actor: its key, the sizes of what it sees and does, and its torso for images."""
+    torso = image_torso(jax.random.fold_in(key, TORSO), spec.image, config.torso, stacked=2)
+    sizes = {name: getattr(spec, name) for name in ("observation_size", "goal_size", "action_size")}
+    return {"key": key, "torso": torso} | sizes
+
+
+def critic_inputs(key: Array, spec: EnvSpec, config: Any) -> tuple[Torso | None, int, int]:
+    """A critic's torso for images, and how long a state and a goal are for it: as they are, or as features."""
+    torso = image_torso(jax.random.fold_in(key, TORSO), spec.image, config.torso)
+    return (None, spec.observation_size, spec.goal_size) if torso is None else (torso, torso.size, torso.size)
 
 
 def begin(model: Any, rate: float) -> Any:
@@ -146,13 +168,13 @@ def rescale(agent: Scaled, scale: InputScale) -> Scaled:
 
 
 def scale_observation(scale: InputScale, observation: Array) -> Array:
-    """An observation in units of its standard deviation."""
-    return _compress((observation - scale.observation_mean) / scale.observation_std)
+    """An observation in units of its standard deviation; an image as it is."""
+    return _scaled(observation, scale.observation_mean, scale.observation_std)
 
 
 def scale_goal(scale: InputScale, goal: Array) -> Array:
-    """A goal in units of its standard deviation."""
-    return _compress((goal - scale.goal_mean) / scale.goal_std)
+    """A goal in units of its standard deviation; an image as it is."""
+    return _scaled(goal, scale.goal_mean, scale.goal_std)
 
 
 def scale_batch(scale: InputScale, batch: Batch) -> Batch:
@@ -161,6 +183,18 @@ def scale_batch(scale: InputScale, batch: Batch) -> Batch:
     observations = {name: scale_observation(scale, value) for name, value in drawn.items() if "observ" in name}
     goals = {name: scale_goal(scale, value) for name, value in drawn.items() if name.endswith("goal")}
     return batch._replace(**observations, **goals)
+
+
+def reached(spec: EnvSpec, achieved: Array, goal: Array) -> Array:
+    """Which rows are near enough to their goals, judged by unscaled goals alone: of images, those that are equal."""
+    if spec.image is not None:
+        return jnp.all(achieved == goal, axis=(-3, -2, -1))
+    index = jnp.array(spec.deciding)
+    return jnp.linalg.norm(achieved[:, index] - goal[:, index], axis=-1) < spec.tolerance
+
+
+def _scaled(x: Array, mean: Array, std: Array) -> Array:
+    return x if x.dtype == jnp.uint8 else _compress((x - mean) / std)
 
 
 def _compress(x: Array, knee: float = 5.0) -> Array:

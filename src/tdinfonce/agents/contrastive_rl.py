@@ -57,6 +57,8 @@ class Config:
     """Whether the temperature is learned with the critic."""
     layer_norm: bool = False
     """Whether hidden layers are standardised."""
+    torso: str = "patches"
+    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
     critic_rate: float = 1e-3
     """Learning rate of the critic."""
     actor_rate: float = 1e-3
@@ -89,6 +91,7 @@ PRESETS = {
         discount=0.99,
         hidden=(512,) * 4,
         goal_hidden=(512,) * 4,
+        torso="conv",
         critic_rate=3e-4,
         actor_rate=3e-4,
         average_rate=1.0,

@@ -13,7 +13,17 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
-from tdinfonce.agents._common import act, begin, copy, descend, follow, input_scale, rescale, scale_batch
+from tdinfonce.agents._common import (
+    act,
+    actor_inputs,
+    begin,
+    copy,
+    descend,
+    follow,
+    input_scale,
+    rescale,
+    scale_batch,
+)
 from tdinfonce.networks.actor import Actor
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
@@ -30,6 +40,8 @@ class Config:
     """Widths of the hidden layers."""
     layer_norm: bool = False
     """Whether hidden layers are standardised."""
+    torso: str = "patches"
+    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
     actor_rate: float = 1e-3
     """Learning rate of the actor."""
     average_rate: float = 0.002
@@ -49,7 +61,13 @@ class Config:
 PRESETS = {
     "fast": Config(),
     "paper": Config(
-        discount=0.99, hidden=(512,) * 4, actor_rate=3e-4, average_rate=1.0, scale_inputs=False, min_std=1e-6
+        discount=0.99,
+        hidden=(512,) * 4,
+        torso="conv",
+        actor_rate=3e-4,
+        average_rate=1.0,
+        scale_inputs=False,
+        min_std=1e-6,
     ),
 }
 
@@ -66,17 +84,10 @@ class Agent(eqx.Module):
     @classmethod
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
         """A fresh agent."""
-        actor = Actor(
-            key,
-            spec.observation_size,
-            spec.goal_size,
-            spec.action_size,
-            hidden=config.hidden,
-            min_std=config.min_std,
-            layer_norm=config.layer_norm,
-        )
-        scale = input_scale(spec, scale, use=config.scale_inputs)
-        return cls(config, scale, actor, copy(actor), begin(actor, config.actor_rate))
+        c, inputs = config, actor_inputs(key, spec, config)
+        actor = Actor(**inputs, hidden=c.hidden, min_std=c.min_std, layer_norm=c.layer_norm)
+        scale = input_scale(spec, scale, use=c.scale_inputs)
+        return cls(c, scale, actor, copy(actor), begin(actor, c.actor_rate))
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mode of the averaged policy."""

@@ -21,8 +21,10 @@ from jax import Array
 from tdinfonce import losses
 from tdinfonce.agents._common import (
     act,
+    actor_inputs,
     begin,
     copy,
+    critic_inputs,
     descend,
     follow,
     input_scale,
@@ -64,6 +66,8 @@ class Config:
     """Members of the critic's ensemble; the largest distance counts."""
     layer_norm: bool = False
     """Whether hidden layers are standardised."""
+    torso: str = "patches"
+    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
     critic_rate: float = 1e-3
     """Learning rate of the critic."""
     multiplier_rate: float = 1e-2
@@ -119,6 +123,7 @@ PRESETS = {
         components=64,
         component_size=32,
         critics=2,
+        torso="conv",
         critic_rate=1e-4,
         actor_rate=3e-5,
         average_rate=1.0,
@@ -153,24 +158,8 @@ class Agent(eqx.Module):
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
         """A fresh agent."""
         c, (key, actor_key, *keys) = config, jax.random.split(key, 2 + config.critics)
-        sizes = spec.observation_size, spec.goal_size, spec.action_size
-        actor = Actor(actor_key, *sizes, hidden=c.hidden, min_std=c.min_std, layer_norm=c.layer_norm)
-        critic = tuple(
-            QuasimetricCritic(
-                k,
-                *sizes,
-                hidden=c.hidden,
-                goal_hidden=c.goal_hidden,
-                projector_hidden=c.projector_hidden,
-                dynamics_hidden=c.dynamics_hidden,
-                latent_size=c.latent_size,
-                components=c.components,
-                component_size=c.component_size,
-                mrn=c.mrn,
-                layer_norm=c.layer_norm,
-            )
-            for k in keys
-        )
+        actor = Actor(**actor_inputs(actor_key, spec, c), hidden=c.hidden, min_std=c.min_std, layer_norm=c.layer_norm)
+        critic = tuple(_member(k, spec, c) for k in keys)
         # The inverse of softplus, in the form that large numbers survive.
         raw_multiplier = jnp.full(c.critics, c.multiplier + jnp.log(-jnp.expm1(-c.multiplier)), jnp.float32)
         raw_entropy_weight = jnp.zeros(())
@@ -272,6 +261,26 @@ class Agent(eqx.Module):
         """The largest distance to the goal, over the members, from where the latent model says the action leads."""
         distances = [m.distance(m.predict(m.embed(observation), action), m.embed_goal(goal)) for m in self.critic]
         return jnp.max(jnp.stack(distances), axis=0)
+
+
+def _member(key: Array, spec: EnvSpec, config: Config) -> QuasimetricCritic:
+    c, (torso, state, goal) = config, critic_inputs(key, spec, config)
+    return QuasimetricCritic(
+        key,
+        state,
+        goal,
+        spec.action_size,
+        hidden=c.hidden,
+        goal_hidden=c.goal_hidden,
+        projector_hidden=c.projector_hidden,
+        dynamics_hidden=c.dynamics_hidden,
+        latent_size=c.latent_size,
+        components=c.components,
+        component_size=c.component_size,
+        mrn=c.mrn,
+        layer_norm=c.layer_norm,
+        torso=torso,
+    )
 
 
 def _together(network: Callable[[Array], Array], *inputs: Array) -> list[Array]:

@@ -68,6 +68,8 @@ class Config:
     """Whether the temperature is learned with the critic."""
     layer_norm: bool = False
     """Whether hidden layers are standardised."""
+    torso: str = "patches"
+    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
     critic_rate: float = 1e-3
     """Learning rate of the critic."""
     actor_rate: float = 1e-3
@@ -106,6 +108,7 @@ PRESETS = {
         target_rate=0.005,
         hidden=(512,) * 4,
         goal_hidden=(512,) * 4,
+        torso="conv",
         representation_size=16,
         critics=2,
         temperature=1.0,

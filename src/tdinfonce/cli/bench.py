@@ -33,13 +33,13 @@ class Command:
     peer: str | None = None
     """Instead: race TD InfoNCE against this library on fetch-reach (sb3: Stable-Baselines3's DDPG+HER). The first time
     it is installed into a virtual environment of its own."""
-    peer_seeds: tuple[int, ...] = (0, 1, 2)
+    peer_seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """One run of each side for each of these."""
     peer_steps: int = 50_000
     """Environment steps after which a side gives up."""
     peer_success: tuple[float, float] = (0.98, 0.95)
     """The success to reach over 100 episodes: at any step, and at the last step."""
-    peer_every: int = 500
+    peer_every: int = 250
     """Environment steps between evaluations, of both sides."""
     peer_set: tuple[str, ...] = ()
     """Change how the peer learns: --peer-set tau=0.01 net_arch=[64,64] (the settings stand below the table)."""

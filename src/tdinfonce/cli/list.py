@@ -24,13 +24,13 @@ class Command:
         print("agents")
         for name in agents.names():
             module = agents.load(name)
-            print(f"  {name:<22} {(module.__doc__ or '').strip().splitlines()[0]}")
+            print(f"  {name:<26} {(module.__doc__ or '').strip().splitlines()[0]}")
         print("\nenvironments (or the id of any Gymnasium goal environment)")
         for name, module_name in sorted(envs.names().items()):
             about = _module(module_name).NAMES[name]
-            print(f"  {name:<22} {about}; goal spaces: {', '.join(envs.goal_spaces(name))}")
-        print("\npresets\n  fast                   what works best on a CPU in minutes; the default")
-        print("  paper                  the paper's hyper-parameters")
+            print(f"  {name:<26} {about}; goal spaces: {', '.join(envs.goal_spaces(name))}")
+        print("\npresets\n  fast                       what works best on a CPU in minutes; the default")
+        print("  paper                      the paper's hyper-parameters")
         return 0
 
     def _settings(self, agent: str) -> int:

@@ -17,9 +17,9 @@ class Episodes:
     """
 
     observation: np.ndarray
-    """``[rows, observation_size]``"""
+    """``[rows, *observation_shape]``"""
     achieved: np.ndarray
-    """``[rows, goal_size]``, each state as a goal."""
+    """``[rows, *goal_shape]``, each state as a goal. The very array `observation` if a state as a goal is its image."""
     action: np.ndarray
     """``[rows, action_size]``"""
     start: np.ndarray
@@ -27,7 +27,7 @@ class Episodes:
     length: np.ndarray
     """``[episodes]``, the number of steps (one less than of states)."""
     goal: np.ndarray
-    """``[episodes, goal_size]``, what the policy was told to reach in each episode."""
+    """``[episodes, *goal_shape]``, what the policy was told to reach in each episode."""
 
     def __post_init__(self) -> None:
         """Check that every episode lies inside the arrays."""
@@ -55,7 +55,9 @@ class Episodes:
         first, steps = int(self.start[index]), int(self.length[index])
         states = slice(first, first + steps + 1)
         actions = self.action[first : first + steps]
-        return Episode(self.observation[states], self.achieved[states], actions, self.goal[index])
+        observation = self.observation[states]
+        achieved = observation if self.achieved is self.observation else self.achieved[states]
+        return Episode(observation, achieved, actions, self.goal[index])
 
     @classmethod
     def of(cls, episodes: list[Episode]) -> "Episodes":
@@ -66,6 +68,7 @@ class Episodes:
         start = np.concatenate([[0], np.cumsum(length + 1)[:-1]])
         action = [np.concatenate([e.action, np.zeros_like(e.action[:1])]) for e in episodes]
         observation = np.concatenate([e.observation for e in episodes])
-        achieved = np.concatenate([e.achieved for e in episodes])
+        same = all(e.achieved is e.observation for e in episodes)
+        achieved = observation if same else np.concatenate([e.achieved for e in episodes])
         goal = np.stack([e.goal for e in episodes])
         return cls(observation, achieved, np.concatenate(action), start, length, goal)

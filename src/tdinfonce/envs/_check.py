@@ -6,6 +6,7 @@ import numpy as np
 
 from tdinfonce import envs
 from tdinfonce.envs.gymnasium import KEYS, open_gymnasium, shape_problems
+from tdinfonce.types import GoalEnv
 
 __all__ = ["examine"]
 
@@ -17,16 +18,32 @@ def examine(name: str) -> tuple[list[str], list[str]]:
     """
     envs.goal_spaces(name)  # says what was meant if the name is misspelt
     if name in envs.names():
-        env = envs.make(name)
-        start = env.reset(0)
-        finite = np.all(np.isfinite(start.observation)) and np.all(np.isfinite(start.goal))
-        return ([] if finite else ["it starts with values that are not finite"]), []
+        return _own(envs.make(name)), []
     env = open_gymnasium(name)
     try:
         problems = shape_problems(env)
         if problems:
             return problems, []
         return _behaviour(env)
+    finally:
+        env.close()
+
+
+def _own(env: GoalEnv) -> list[str]:
+    """Problems of an environment of this package: what it says must be finite, and of its spec's shape and type."""
+    try:
+        start, spec = env.reset(0), env.spec
+        seen = {"observation": start.observation, "goal": start.goal, "achieved": start.achieved}
+        shapes = {"observation": spec.observation_shape, "goal": spec.goal_shape, "achieved": spec.goal_shape}
+        kind = np.dtype(spec.dtype)
+        problems = [
+            f"its {name} is {array.dtype} {list(array.shape)}, but its spec says {kind} {list(shapes[name])}"
+            for name, array in seen.items()
+            if array.shape != shapes[name] or array.dtype != kind
+        ]
+        if not all(np.all(np.isfinite(array)) for array in seen.values()):
+            problems.append("it starts with values that are not finite")
+        return problems
     finally:
         env.close()
 

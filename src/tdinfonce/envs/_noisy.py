@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tdinfonce.errors import nearest
+from tdinfonce.errors import UserError, nearest
 from tdinfonce.types import GoalEnv, Start, Step
 
 __all__ = ["KINDS", "NoisyEnv"]
@@ -27,6 +27,8 @@ class NoisyEnv:
         """Wrap ``env``; `resampled` walks through a few random episodes first."""
         if kind not in KINDS:
             raise nearest("kind of noise", kind, KINDS)
+        if kind == "resampled" and env.spec.image is not None:
+            raise UserError("images cannot be resampled; choose --noise-kind previous or zeros")
         self.spec = env.spec
         self._env, self._chance = env, chance
         replace: dict[str, Callable[[], Reading]] = {

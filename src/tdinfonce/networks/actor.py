@@ -7,6 +7,7 @@ from jax import Array
 from jax.scipy.stats import norm
 
 from tdinfonce.networks.mlp import MLP
+from tdinfonce.networks.pixels import Torso
 
 __all__ = ["Actor", "DeterministicActor", "log_density"]
 
@@ -17,6 +18,7 @@ EDGE = 0.999
 class Actor(eqx.Module):
     """tanh(Normal(loc, scale)), dimensions independent."""
 
+    torso: Torso | None
     body: MLP
     heads: MLP
     min_std: float = eqx.field(static=True)
@@ -31,17 +33,19 @@ class Actor(eqx.Module):
         hidden: tuple[int, ...],
         min_std: float = 1e-6,
         layer_norm: bool = False,
+        torso: Torso | None = None,
     ) -> None:
-        """Make a policy with ``hidden`` layers and two linear heads."""
+        """Make a policy with ``hidden`` layers and two linear heads; a torso for images stacked upon their goals."""
         first, second = jax.random.split(key)
-        sizes = (observation_size + goal_size, *hidden)
+        sizes = (torso.size if torso else observation_size + goal_size, *hidden)
+        self.torso = torso
         self.body = MLP(first, sizes, layer_norm=layer_norm, activate_last=True)
         self.heads = MLP(second, (hidden[-1], 2 * action_size))
         self.min_std = min_std
 
     def __call__(self, observation: Array, goal: Array) -> tuple[Array, Array]:
         """Location and scale before the squashing."""
-        loc, raw = jnp.split(self.heads(self.body(observation, goal)), 2, axis=-1)
+        loc, raw = jnp.split(self.heads(self.body(*_stack(self.torso, observation, goal))), 2, axis=-1)
         return loc, jax.nn.softplus(raw) + self.min_std
 
     def sample(self, observation: Array, goal: Array, key: Array) -> Array:
@@ -76,6 +80,7 @@ def log_density(action: Array, loc: Array, scale: Array) -> Array:
 class DeterministicActor(eqx.Module):
     """tanh of a network: one action for each state and goal."""
 
+    torso: Torso | None
     net: MLP
 
     def __init__(
@@ -87,10 +92,18 @@ class DeterministicActor(eqx.Module):
         *,
         hidden: tuple[int, ...],
         layer_norm: bool = False,
+        torso: Torso | None = None,
     ) -> None:
-        """Make a policy with ``hidden`` layers."""
-        self.net = MLP(key, (observation_size + goal_size, *hidden, action_size), layer_norm=layer_norm)
+        """Make a policy with ``hidden`` layers; a torso for images stacked upon their goals."""
+        inputs = torso.size if torso else observation_size + goal_size
+        self.torso = torso
+        self.net = MLP(key, (inputs, *hidden, action_size), layer_norm=layer_norm)
 
     def __call__(self, observation: Array, goal: Array) -> Array:
         """The action of each row."""
-        return jnp.tanh(self.net(observation, goal))
+        return jnp.tanh(self.net(*_stack(self.torso, observation, goal)))
+
+
+def _stack(torso: Torso | None, observation: Array, goal: Array) -> tuple[Array, ...]:
+    """Features of an image with its goal as further channels; vectors as they are."""
+    return (observation, goal) if torso is None else (torso(jnp.concatenate([observation, goal], axis=-1)),)

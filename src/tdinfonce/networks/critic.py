@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce.networks.mlp import MLP
+from tdinfonce.networks.pixels import Torso, see
 
 __all__ = ["ContrastiveCritic", "ScalarCritic", "logits", "pair_logits", "smallest"]
 
@@ -14,9 +15,11 @@ class ContrastiveCritic(eqx.Module):
     """f_k(x, u) = φ_k(x)·ψ_k(u) / temperature, for members k of an ensemble.
 
     x is (state, action) or (state, action, commanded goal); u is a state seen as a goal. An ensemble is a tuple of
-    separate networks: on a CPU that costs the same as stacked parameters, and one member costs half of two.
+    separate networks: on a CPU that costs the same as stacked parameters, and one member costs half of two. Images go
+    through one torso, the same for states, goals and all members.
     """
 
+    torso: Torso | None
     left: tuple[MLP, ...]
     right: tuple[MLP, ...]
     log_temperature: Array
@@ -35,14 +38,17 @@ class ContrastiveCritic(eqx.Module):
         normalise: bool = True,
         temperature: float = 1.0,
         layer_norm: bool = False,
+        torso: Torso | None = None,
     ) -> None:
-        """Make ``members`` pairs of towers; ``left_size`` is the joint length of the inputs of φ.
+        """Make ``members`` pairs of towers; ``left_size`` is the joint length of the inputs of φ, counting the features
+        of images.
 
         ``goal_hidden`` are the widths of ψ if they differ from those of φ.
         """
         keys = jax.random.split(key, 2 * members)
         left = (left_size, *hidden, representation_size)
         right = (goal_size, *(goal_hidden or hidden), representation_size)
+        self.torso = torso
         self.left = tuple(MLP(k, left, layer_norm=layer_norm) for k in keys[:members])
         self.right = tuple(MLP(k, right, layer_norm=layer_norm) for k in keys[members:])
         self.log_temperature = jnp.log(jnp.float32(temperature))
@@ -50,12 +56,13 @@ class ContrastiveCritic(eqx.Module):
 
     def embed(self, *inputs: Array) -> tuple[Array, ...]:
         """φ_k of each row, one array for each member, divided by the temperature."""
-        scale = jnp.exp(-self.log_temperature)
+        scale, inputs = jnp.exp(-self.log_temperature), see(self.torso, inputs)
         return tuple(scale * self._unit(tower(*inputs)) for tower in self.left)
 
     def embed_goal(self, goal: Array) -> tuple[Array, ...]:
         """ψ_k of each row."""
-        return tuple(self._unit(tower(goal)) for tower in self.right)
+        inputs = see(self.torso, (goal,))
+        return tuple(self._unit(tower(*inputs)) for tower in self.right)
 
     def with_fixed_temperature(self) -> "ContrastiveCritic":
         """The same critic, but its temperature gets no gradient."""
@@ -87,17 +94,27 @@ def smallest(values: tuple[Array, ...]) -> Array:
 
 
 class ScalarCritic(eqx.Module):
-    """Q_k(state, action, goal), one number for each row and member."""
+    """Q_k(state, action, goal), one number for each row and member; images go through one torso."""
 
+    torso: Torso | None
     towers: tuple[MLP, ...]
 
     def __init__(
-        self, key: Array, input_size: int, *, hidden: tuple[int, ...], members: int = 1, layer_norm: bool = False
+        self,
+        key: Array,
+        input_size: int,
+        *,
+        hidden: tuple[int, ...],
+        members: int = 1,
+        layer_norm: bool = False,
+        torso: Torso | None = None,
     ) -> None:
-        """Make ``members`` networks; ``input_size`` is the joint length of the inputs."""
+        """Make ``members`` networks; ``input_size`` is the joint length of the inputs, images as their features."""
         keys = jax.random.split(key, members)
+        self.torso = torso
         self.towers = tuple(MLP(k, (input_size, *hidden, 1), layer_norm=layer_norm) for k in keys)
 
     def __call__(self, *inputs: Array) -> tuple[Array, ...]:
         """Values ``[B]`` of each member."""
+        inputs = see(self.torso, inputs)
         return tuple(tower(*inputs)[..., 0] for tower in self.towers)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce.networks.mlp import MLP
+from tdinfonce.networks.pixels import Torso, see
 
 __all__ = ["IQE", "MRN", "QuasimetricCritic", "interval_union"]
 
@@ -78,6 +79,7 @@ class MRN(eqx.Module):
 class QuasimetricCritic(eqx.Module):
     """States and goals as points of one latent space, a distance between points, and what an action does to a point."""
 
+    torso: Torso | None
     state_encoder: MLP
     goal_encoder: MLP
     projector: MLP
@@ -100,10 +102,12 @@ class QuasimetricCritic(eqx.Module):
         component_size: int,
         mrn: bool = False,
         layer_norm: bool = False,
+        torso: Torso | None = None,
     ) -> None:
         """Make the networks; the head compares ``components * component_size`` numbers, ``mrn`` chooses its kind."""
         state, goal, project, move, head = jax.random.split(key, 5)
         size = components * component_size
+        self.torso = torso
         self.state_encoder = MLP(state, (observation_size, *hidden, latent_size), layer_norm=layer_norm)
         self.goal_encoder = MLP(goal, (goal_size, *goal_hidden, latent_size), layer_norm=layer_norm)
         self.projector = MLP(project, (latent_size, *projector_hidden, size), layer_norm=layer_norm)
@@ -113,11 +117,11 @@ class QuasimetricCritic(eqx.Module):
 
     def embed(self, observation: Array) -> Array:
         """The latent point of each state."""
-        return self.state_encoder(observation)
+        return self.state_encoder(*see(self.torso, (observation,)))
 
     def embed_goal(self, goal: Array) -> Array:
         """The latent point of each goal."""
-        return self.goal_encoder(goal)
+        return self.goal_encoder(*see(self.torso, (goal,)))
 
     def predict(self, latent: Array, action: Array) -> Array:
         """The latent point of the state that follows."""

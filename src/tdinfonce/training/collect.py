@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tdinfonce.types import Episode, GoalEnv
+from tdinfonce.types import Episode, GoalEnv, Start, Step
 
 __all__ = ["Exploration", "Outcome", "collect", "uniform_policy"]
 
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
     min_distance: float
     final_distance: float
     moved: float
-    """How far the achieved goal moved between the first and the last state."""
+    """How far what decides success moved between the first and the last state."""
     length: int
 
 
@@ -59,10 +59,16 @@ def collect(
         actions.append(action)
         successes.append(step.success)
         distances.append(step.distance)
-    episode = Episode(np.stack(observations), np.stack(achieved), np.stack(actions), start.goal)
-    deciding = episode.achieved[:, env.spec.deciding]
-    moved = float(np.linalg.norm(deciding[-1] - deciding[0]))
+    states = np.stack(observations)
+    goals = states if env.spec.image else np.stack(achieved)
+    episode = Episode(states, goals, np.stack(actions), start.goal)
+    moved = float(np.linalg.norm(_position(env, step) - _position(env, start)))
     return episode, Outcome(any(successes), successes[-1], min(distances), distances[-1], moved, len(actions))
+
+
+def _position(env: GoalEnv, said: Start | Step) -> np.ndarray:
+    """The coordinates that decide success."""
+    return said.achieved[env.spec.deciding] if said.position is None else said.position
 
 
 def uniform_policy(action_size: int, rng: np.random.Generator) -> Policy:

@@ -50,6 +50,8 @@ class OnlineConfig:
     """Transitions of an update."""
     replay_capacity: int = 1_000_000
     """Transitions that the replay can hold."""
+    replay_on_disk: bool = False
+    """Keep the replay in files of the run folder, mapped into memory: for images that do not fit into it."""
     exploration_noise: float = 0.2
     """Standard deviation of the Gaussian noise on collected actions."""
     exploration_uniform: float = 0.3
@@ -136,7 +138,8 @@ class _Run:
     ) -> None:
         self.folder, self.env, self.create, self.sampling = folder, env, create, sampling
         self.config, self.seed = config, seed
-        self.replay = Replay(env.spec, config.replay_capacity)
+        disk = folder.path / "replay" if config.replay_on_disk else None
+        self.replay = Replay(env.spec, config.replay_capacity, disk)
         self.env_steps = self.episodes = self.updates = 0
         self.agent: Any = None
         self.note = "warm-up"
@@ -199,8 +202,9 @@ class _Run:
         clock = time.monotonic()
         if self.agent is None:
             self.close()
-            self.agent = self.create(seeding.derive(self.seed, "agent"), statistics(self.replay))
-        elif growth(before, c.scale_growth) != growth(self.env_steps, c.scale_growth):
+            scale = None if self.env.spec.image else statistics(self.replay)
+            self.agent = self.create(seeding.derive(self.seed, "agent"), scale)
+        elif not self.env.spec.image and growth(before, c.scale_growth) != growth(self.env_steps, c.scale_growth):
             self.agent = self.agent.rescaled(statistics(self.replay))
         # What the steps so far pay for, in whole calls: one compiled shape.
         while self.updates + c.updates_per_call <= (self.env_steps - c.warmup_steps) * c.updates_per_env_step:

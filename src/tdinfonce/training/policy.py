@@ -27,24 +27,27 @@ class TrainedPolicy:
         """The action for a state and a goal, or one for each row of two batches; always in [-1, 1].
 
         Args:
-            observation: ``[observation_size]`` or ``[B, observation_size]``.
+            observation: of the spec's `observation_shape`, or a batch of them.
             goal: as the environment gives its desired goal, or already in the run's goal space.
             seed: sample an action instead of taking the best one.
         """
         import jax
 
-        state, target = np.asarray(observation, np.float32), np.asarray(goal, np.float32)
+        state, target = np.asarray(observation), np.asarray(goal)
+        if self.spec.image is None:
+            state, target = state.astype(np.float32), target.astype(np.float32)
+        elif state.dtype != np.uint8 or target.dtype != np.uint8:
+            raise ValueError(f"images must be uint8, from 0 to 255; got {state.dtype} and {target.dtype}")
         if self.spec.command and target.shape[-1:] != (self.spec.goal_size,):
             target = self._commanded(target)
-        for name, array, size in (
-            ("observation", state, self.spec.observation_size),
-            ("goal", target, self.spec.goal_size),
+        for name, array, shape in (
+            ("observation", state, self.spec.observation_shape),
+            ("goal", target, self.spec.goal_shape),
         ):
-            if array.ndim not in (1, 2) or array.shape[-1] != size:
-                raise ValueError(
-                    f"{name} must have length {size}, or be a batch of such; got shape {list(array.shape)}"
-                )
-        if state.shape[:-1] != target.shape[:-1]:
+            if array.ndim - len(shape) not in (0, 1) or array.shape[-len(shape) :] != shape:
+                wanted = f"length {shape[0]}" if len(shape) == 1 else f"shape {list(shape)}"
+                raise ValueError(f"{name} must have {wanted}, or be a batch of such; got shape {list(array.shape)}")
+        if state.shape[: -len(self.spec.observation_shape)] != target.shape[: -len(self.spec.goal_shape)]:
             raise ValueError(f"one goal for each observation; got shapes {list(state.shape)} and {list(target.shape)}")
         key = jax.random.PRNGKey(seed or 0)
         return np.asarray(self._act(self.agent, state, target, key, greedy=seed is None))

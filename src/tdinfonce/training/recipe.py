@@ -157,6 +157,8 @@ POSITIVE = {"temperature", "critic_rate", "actor_rate", "max_weight", "multiplie
 
 def _check_ranges(config: Any) -> None:
     """Refuse values that cannot work, before anything is made."""
+    from tdinfonce.networks.pixels import TORSOS
+
     values = dataclasses.asdict(config)
     for name, value in values.items():
         if name in AT_LEAST_ONE and value < 1:
@@ -167,6 +169,8 @@ def _check_ranges(config: Any) -> None:
             raise UserError(f"discount must be at least 0 and below 1; got {value}")
         if name in POSITIVE and not value > 0:
             raise UserError(f"{name} must be positive; got {value}")
+        if name == "torso" and value not in TORSOS:
+            raise nearest("torso", value, TORSOS)
         if name.endswith("hidden") and (not value or min(value) < 1):
             raise UserError(f"{name} must name at least one width, such as 256,256; got {value}")
         if isinstance(value, int | float) and not value >= 0:
@@ -185,6 +189,8 @@ def _value(name: str, text: str, kind: Any) -> Any:
             return int(text.replace("_", ""))
         if kind is float:
             return float(text)
+        if kind is str:
+            return text
         return tuple(int(part) for part in text.strip("()").split(",") if part.strip())
     except (ValueError, KeyError):
         wanted = {bool: "true or false", int: "a whole number", float: "a number"}.get(kind, "numbers like 256,256")

@@ -158,7 +158,7 @@ def record_episode(behaviour: Behaviour, seed: int, index: int) -> Recorded:
         successes.append(step.success)
         if step.done:
             break
-    return Recorded(*map(np.stack, (states, achieved, desired, actions)), np.array(successes))
+    return Recorded(np.stack(states), np.stack(achieved), np.stack(desired), np.stack(actions), np.array(successes))
 
 
 def _ends(grid: Any, name: str, kind: str) -> Ends:

@@ -141,8 +141,9 @@ def _write_shard(path: Path, episodes: list[Recorded]) -> None:
     """Whole or not at all."""
     lengths = np.array([len(episode.action) for episode in episodes])
     arrays = {name: np.concatenate([getattr(e, name) for e in episodes]) for name in Recorded._fields}
+    arrays["length"] = lengths
     with open(path.with_suffix(".partial"), "wb") as file:
-        np.savez(file, length=lengths, **arrays)
+        np.savez(file, **arrays)  # type: ignore[arg-type]
         file.flush()
         os.fsync(file.fileno())
     os.replace(path.with_suffix(".partial"), path)

@@ -28,7 +28,7 @@ class Make:
     policy: Path | None = None
     """Who walks: a file of weights (.npz), or the folder of a run of ours."""
     out: str | None = None
-    """Minari id (namespace/name-v0) or a folder; default: tdinfonce/NAME-v0, for pointmaze with the kind in the name."""
+    """Minari id (namespace/name-v0) or a folder; default: tdinfonce/NAME-v0, for pointmaze with the kind."""
     overwrite: bool = False
     """Replace another data set of ours in that place."""
 

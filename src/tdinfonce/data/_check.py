@@ -36,8 +36,8 @@ class Raw(NamedTuple):
 
 def refuse(file: str, field: str, problem: str, where: str = "") -> UserError:
     """The one line."""
-    parts = [field, where] if where else [field]
-    return UserError(" ".join(f"{file}: {', '.join(p for p in parts if p)}: {problem}".split()))
+    place = ", ".join(part for part in (field, where) if part)
+    return UserError(" ".join(": ".join(part for part in (file, place, problem) if part).split()))
 
 
 def check_field(file: str, field: str, shape: tuple[int, ...], dtype: Any, *, sizes: tuple[int | None, ...]) -> None:

@@ -58,7 +58,9 @@ def child(h5py: Any, place: Any, file: str, key: str, path: str, *, array: bool)
     try:
         try:
             link = place.links.get_info(name)
-        except KeyError:
+        except (KeyError, RuntimeError):
+            if place.links.exists(name):
+                raise
             return None
         if link.type != h5py.h5l.TYPE_HARD:
             raise refuse(file, path, "is a link to another place; links are not followed")

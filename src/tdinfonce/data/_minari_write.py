@@ -75,7 +75,7 @@ def write_minari(
 def import_h5py() -> Any:
     """h5py, or one line that says how to get it."""
     try:
-        import h5py
+        import h5py  # type: ignore[import-untyped]
     except ModuleNotFoundError as error:
         raise UserError("this needs h5py: pip install 'tdinfonce[offline]'") from error
     return h5py

@@ -86,7 +86,8 @@ def _episodes(file: str, tensors: Any, goal: str | None, memory_limit: int) -> E
     for name in STATES:
         arrays[name], source = empty(shapes[name], mapped=mapped), tensors.get_slice(name)
         for first in range(0, rows, BLOCK):
-            arrays[name][first : first + BLOCK] = source[first : first + BLOCK]
+            last = min(first + BLOCK, rows)
+            arrays[name][first:last] = source[first:last]
     start = np.arange(count) * slot
     raw = Raw(
         file,

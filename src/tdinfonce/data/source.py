@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from tdinfonce.data import _minari
+from tdinfonce.data._check import refuse
 from tdinfonce.data._hdf5 import open_hdf5
 from tdinfonce.data._minari_write import RECORD
 from tdinfonce.data._npz import open_npz
 from tdinfonce.data._run import is_run, open_run, run_record
 from tdinfonce.data._store import MEMORY_LIMIT
 from tdinfonce.data.episodes import Episodes
-from tdinfonce.errors import UserError
 
 __all__ = ["open_dataset", "read_record"]
 
@@ -60,16 +60,18 @@ def _find(source: str) -> tuple[str, Path]:
             return "run", path
         folder = _minari.data_folder(path)
         if folder is None:
-            raise UserError(f"{path}: is neither a Minari data set nor a run folder")
+            raise refuse(str(path), "", "is neither a Minari data set nor a run folder")
         return "minari", folder
     if path.suffix in (".npz", *HDF5):
         if not path.is_file():
-            raise UserError(f"{path}: there is no such file")
+            raise refuse(str(path), "", "there is no such file")
         return ("npz" if path.suffix == ".npz" else "hdf5"), path
     if path.exists():
-        raise UserError(f"{path}: data files end in .npz, .hdf5 or .h5")
+        raise refuse(str(path), "", "data files end in .npz, .hdf5 or .h5")
     if not _minari.is_minari_id(source):
-        raise UserError(
-            f"there is no data set '{source}': name an .npz or .hdf5 file, a run folder or a Minari id (namespace/name-v0)"
+        raise refuse(
+            f"there is no data set '{source}'",
+            "",
+            "name an .npz or .hdf5 file, a run folder or a Minari id (a/name-v0)",
         )
     return "minari", _minari.data_folder(_minari.minari_root() / source) or _minari.download(source)

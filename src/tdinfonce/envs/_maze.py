@@ -199,7 +199,7 @@ def load_maze(
     except ModuleNotFoundError as error:
         raise UserError("mazes need the simulators: pip install 'tdinfonce[robotics]'") from error
 
-    class FromCorner(Maze):  # type: ignore[misc]
+    class FromCorner(Maze):
         def __init__(self, rows: Any, size: float, tall: float) -> None:
             super().__init__(rows, size, tall)
             self._x_map_center, self._y_map_center = 1.5 * size, (len(rows) - 1.5) * size

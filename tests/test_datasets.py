@@ -77,9 +77,9 @@ def test_double_precision_and_integers_are_converted(tmp_path: Path) -> None:
     arrays["observations"] = arrays["observations"].astype(np.float64)
     arrays["timeouts"] = arrays["timeouts"].astype(np.int64)
     for path in (write_npz(tmp_path / "a.npz", arrays), write_hdf5(tmp_path / "a.h5", arrays)):
-        found = open_dataset(str(path), goal="2")
+        found = open_dataset(str(path), goal="2:4")
         assert found.observation.dtype == np.float32
-        np.testing.assert_allclose(found.achieved[:, 0], arrays["observations"][:, 2], rtol=1e-6)
+        np.testing.assert_allclose(found.achieved, arrays["observations"][:, 2:], rtol=1e-6)
 
 
 def test_a_short_remnant_is_left_out_a_longer_one_is_an_episode(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_short_remnant_is_left_out_a_longer_one_is_an_episode(tmp_path: Path) 
         grown = {name: np.concatenate([array, array[:9]])[:rows] for name, array in arrays.items()}
         grown["timeouts"][11:] = False
         grown["timeouts"][10] = True
-        assert open_dataset(str(write_npz(tmp_path / "a.npz", grown)), goal="0").length.tolist() == steps
+        assert open_dataset(str(write_npz(tmp_path / "a.npz", grown)), goal="0:2").length.tolist() == steps
 
 
 def test_without_goals_the_last_state_is_the_goal(tmp_path: Path) -> None:

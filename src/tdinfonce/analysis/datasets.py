@@ -67,7 +67,7 @@ def draw(folder: Path, episodes: Episodes, record: dict[str, Any]) -> None:
     second = 1 if places.shape[1] > 1 else 0
     visits, paths = axes[0]
     rows = np.concatenate([np.arange(s, s + n + 1) for s, n in zip(episodes.start, episodes.length, strict=True)])
-    visits.hist2d(places[rows, 0], places[rows, second], bins=120, cmap="Blues", norm="log")
+    visits.hist2d(places[rows, 0], places[rows, second], bins=120, cmap="Blues", norm="log", rasterized=True)
     visits.set_title(f"visits, {episodes.transitions:,} transitions", fontsize=9)
     for index in np.linspace(0, len(episodes) - 1, min(DRAWN, len(episodes))).astype(int):
         path = episodes.episode(int(index)).achieved

@@ -98,7 +98,7 @@ def finish(raw: Raw, goal: str | None, memory_limit: int) -> Episodes:
                 observation_field,
                 f"say which of its {size} coordinates make the goal, for example --goal 0:2",
             )
-        achieved = empty((rows, len(indices)), mapped=rows * (size + 4 * len(indices)) > memory_limit)
+        achieved = empty((rows, len(indices)), mapped=4 * rows * (size + raw.action.shape[1]) > memory_limit)
     elif indices is not None and len(indices) != achieved.shape[1]:
         raise refuse(raw.file, achieved_field, f"has {achieved.shape[1]} coordinates, but --goal names {len(indices)}")
     for first in range(0, rows, BLOCK):

@@ -117,7 +117,6 @@ def behaviour_for(name: str, kind: str, policy: Path | None) -> Behaviour:
     if point and policy is not None and run is None:
         raise UserError("pointmaze is steered by its own controller; --policy may only name a trained run")
     env: Any = envs.make(name)
-    digest = _digest(policy) if policy is not None else None
     if run is not None:
         steering: Steering = Trained(run, env.spec)
     else:
@@ -125,6 +124,7 @@ def behaviour_for(name: str, kind: str, policy: Path | None) -> Behaviour:
     length = STITCH_STEPS if kind == "stitch" else env.spec.episode_length
     noise = POINT_NOISE if point and run is None else ANT_NOISE
     ends = _ends(env.grid, name, kind) if ant or point else None
+    digest = None if policy is None else _digest(policy)
     return Behaviour(env, steering, length, noise, ends, point and kind == "navigate", digest)
 
 

@@ -1,0 +1,107 @@
+"""Write episodes as a Minari data set. The same episodes give the same bytes."""
+
+import json
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tdinfonce.errors import UserError
+from tdinfonce.types import EnvSpec
+
+__all__ = ["RECORD", "Recorded", "import_h5py", "write_minari"]
+
+RECORD = "tdinfonce"
+"""Under this key of the metadata stands how the data were made."""
+OLDEST = "0.5.3"
+
+
+class Recorded(NamedTuple):
+    """One episode of T steps, with the goal that was commanded at each state."""
+
+    observation: np.ndarray
+    """``[T + 1, observation_size]``"""
+    achieved: np.ndarray
+    """``[T + 1, goal_size]``"""
+    desired: np.ndarray
+    """``[T + 1, goal_size]``"""
+    action: np.ndarray
+    """``[T, action_size]``"""
+    success: np.ndarray
+    """``[T]``, whether the goal was reached behind each step."""
+
+
+def write_minari(
+    folder: Path, dataset_id: str, spec: EnvSpec, episodes: Iterable[Recorded], record: dict[str, Any]
+) -> None:
+    """Write ``folder/data`` in Minari's layout.
+
+    Args:
+        folder: must not hold data yet.
+        dataset_id: namespace/name-vN.
+        spec: sizes of observation, goal and action.
+        episodes: in order.
+        record: how they were made, as plain JSON values.
+    """
+    h5py = import_h5py()
+    data = folder / "data"
+    data.mkdir(parents=True)
+    count = steps = 0
+    with h5py.File(data / "main_data.hdf5", "w") as file:
+        for index, episode in enumerate(episodes):
+            _write_episode(file.create_group(f"episode_{index}"), index, episode)
+            count, steps = count + 1, steps + len(episode.action)
+    size = (data / "main_data.hdf5").stat().st_size
+    goal = _box(spec.goal_size)
+    spaces = {"observation": _box(spec.observation_size), "achieved_goal": goal, "desired_goal": goal}
+    described = {
+        "dataset_id": dataset_id,
+        "total_episodes": count,
+        "total_steps": steps,
+        "data_format": "hdf5",
+        "jpeg_encoding": False,
+        "observation_space": json.dumps({"type": "Dict", "subspaces": spaces}),
+        "action_space": json.dumps(_box(spec.action_size, 1.0)),
+        "minari_version": _minari_version(),
+        "algorithm_name": "tdinfonce data make",
+        "dataset_size": round(size / 1e6, 1),
+        RECORD: record,
+    }
+    (data / "metadata.json").write_text(json.dumps(described, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def import_h5py() -> Any:
+    """h5py, or one line that says how to get it."""
+    try:
+        import h5py  # type: ignore[import-untyped]
+    except ModuleNotFoundError as error:
+        raise UserError("this needs h5py: pip install 'tdinfonce[offline]'") from error
+    return h5py
+
+
+def _write_episode(group: Any, index: int, episode: Recorded) -> None:
+    steps = len(episode.action)
+    group.attrs["id"], group.attrs["total_steps"] = index, steps
+    ends = np.zeros(steps, bool)
+    group["observations/observation"] = np.asarray(episode.observation, np.float32)
+    group["observations/achieved_goal"] = np.asarray(episode.achieved, np.float32)
+    group["observations/desired_goal"] = np.asarray(episode.desired, np.float32)
+    group["actions"] = np.asarray(episode.action, np.float32)
+    group["rewards"] = np.asarray(episode.success, np.float32)
+    group["terminations"] = ends
+    ends = ends.copy()
+    ends[-1] = True
+    group["truncations"] = ends
+
+
+def _box(size: int, bound: float = float("inf")) -> dict[str, Any]:
+    return {"type": "Box", "dtype": "float32", "shape": [size], "low": [-bound] * size, "high": [bound] * size}
+
+
+def _minari_version() -> str:
+    try:
+        return metadata.version("minari")
+    except metadata.PackageNotFoundError:
+        return OLDEST

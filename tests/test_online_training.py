@@ -2,7 +2,10 @@
 
 import itertools
 import json
+import platform
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +204,28 @@ def test_the_scale_is_measured_anew_as_the_run_grows() -> None:
     np.testing.assert_array_equal(agent.rescaled(wide).scale.goal_std, [3, 3])
     raw = recipe.build("point", "gcbc", "paper", 0, goal_space=None).create_agent(spec, 0)
     np.testing.assert_array_equal(raw.rescaled(wide).scale.goal_std, [1, 1])
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep memory in their own ways")
+def test_freed_memory_is_kept() -> None:
+    """In a process of its own, since it cannot be undone: only the first of many arrays are paged in."""
+    program = """
+import resource, sys
+import numpy as np
+from tdinfonce.machine import keep_freed_memory
+if sys.argv[1] == "keep":
+    assert keep_freed_memory()
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(50):
+        both = [np.ones(200_000, np.float32), np.ones(200_000, np.float32)]
+        del both
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+faults()
+print(faults())
+"""
+    keep, leave = (
+        int(subprocess.run([sys.executable, "-c", program, word], capture_output=True, check=True).stdout)
+        for word in ("keep", "leave")
+    )
+    assert keep < leave / 10

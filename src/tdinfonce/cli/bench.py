@@ -140,9 +140,11 @@ def _online(seconds: float) -> list[dict[str, Any]]:
     from tdinfonce import envs, seeding
     from tdinfonce.agents import td_infonce
     from tdinfonce.data.sampler import sample
+    from tdinfonce.machine import keep_freed_memory
     from tdinfonce.training.collect import collect
     from tdinfonce.training.online import PRESETS, policy_of, update_many
 
+    keep_freed_memory()  # as training does
     replay, spec = _push_replay()
     config, training = td_infonce.PRESETS["fast"], PRESETS["fast"]
     shape, index = (training.updates_per_call, training.batch_size), itertools.count()

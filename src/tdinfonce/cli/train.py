@@ -93,9 +93,11 @@ class Command:
 
 
 def _train(plan, folder: Path, *, overwrite: bool = False, resume: bool = False) -> None:  # type: ignore[no-untyped-def]
+    from tdinfonce.machine import keep_freed_memory
     from tdinfonce.training.online import run_online
     from tdinfonce.training.run_folder import RunFolder
 
+    keep_freed_memory()
     # A scheduler that ends a job sends SIGTERM: save as for Ctrl-C.
     main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler) if main_thread else None

@@ -40,7 +40,7 @@ BUDGETS = {
     "smoke": Grid((Task("fetch-reach", SMOKE),)),
     "default": Grid(
         (
-            Task("fetch-reach", ("env_steps=5_000", "eval_every=500")),
+            Task("fetch-reach", ("env_steps=3_000", "eval_every=250")),
             Task("fetch-push", ("env_steps=150_000", "eval_every=10_000")),
         )
     ),

@@ -41,7 +41,7 @@ BUDGETS = {
     "smoke": Grid((Task("fetch-reach", ("env_steps=1_200", "eval_every=600", "eval_episodes=5", "hidden=32,32"), 1),)),
     "default": Grid(
         (
-            Task("fetch-reach", ("env_steps=5_000", "eval_every=500"), 3),
+            Task("fetch-reach", ("env_steps=3_000", "eval_every=250"), 3),
             Task("fetch-push", PUSH, 1, more=("td-infonce", "contrastive-rl")),
         )
     ),

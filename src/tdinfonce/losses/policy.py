@@ -82,7 +82,9 @@ def cloning_error(action: ArrayLike, stored: ArrayLike) -> Array:
 def advantage_weighted(
     log_prob: ArrayLike, advantage: ArrayLike, *, sharpness: float, max_weight: float = 100.0
 ) -> Array:
-    """Negative log-likelihood of the actions in the data, each weighted by ``min(exp(sharpness * advantage), max_weight)``.
+    """Negative log-likelihood of the actions in the data, the better ones weighted more.
+
+    The weight of a row is ``min(exp(sharpness * advantage), max_weight)``.
 
     Implements: the policy of IQL (the baseline of the offline table); ``sharpness`` is its inverse temperature β.
     Deviates: no.

@@ -115,8 +115,13 @@ class GoalSampling(NamedTuple):
     """Future goals uniform over the rest of the episode instead of geometric."""
     context: int = 0
     """How many states up to the present one an agent that reads sequences wants to see; 0: none."""
-    fields: tuple[str, ...] = Batch._fields
-    """The fields of a batch that the agent reads; the others are None."""
+    fields: tuple[str, ...] = Batch._fields[: Batch._fields.index("reward")]
+    """The fields of a batch that the agent reads; the others are None. Rewards and contexts must be asked for."""
+
+    @property
+    def of_one_task(self) -> bool:
+        """Whether the agent needs rewards, so the data must be given a task."""
+        return "reward" in self.fields or "context_return" in self.fields
 
 
 class History(NamedTuple):

@@ -4,7 +4,7 @@ No critic: the policy maximises the log-likelihood of the stored action, given t
 episode as the goal.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import equinox as eqx
@@ -17,7 +17,10 @@ from tdinfonce.agents._common import act, begin, copy, descend, follow, input_sc
 from tdinfonce.networks.actor import Actor
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
-__all__ = ["PRESETS", "Agent", "Config"]
+__all__ = ["OFFLINE", "PRESETS", "Agent", "Config"]
+
+
+READS = ("observation", "action", "future_goal")
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Config:
 
     discount: float = 0.95
     """Of the geometric law of the future goals."""
+    uniform_future: bool = False
+    """Whether future goals are uniform over the rest of the episode instead."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers."""
     layer_norm: bool = False
@@ -43,7 +48,7 @@ class Config:
     @property
     def sampling(self) -> GoalSampling:
         """The goals this agent needs."""
-        return GoalSampling(self.discount)
+        return GoalSampling(self.discount, uniform_future=self.uniform_future, fields=READS)
 
 
 PRESETS = {
@@ -51,6 +56,10 @@ PRESETS = {
     "paper": Config(
         discount=0.99, hidden=(512,) * 4, actor_rate=3e-4, average_rate=1.0, scale_inputs=False, min_std=1e-6
     ),
+}
+OFFLINE = {
+    "fast": replace(PRESETS["fast"], discount=0.99, actor_rate=3e-4),
+    "paper": replace(PRESETS["paper"], hidden=(1024, 1024), actor_rate=1e-3, uniform_future=True),
 }
 
 

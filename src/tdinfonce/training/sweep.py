@@ -34,6 +34,8 @@ class GridRun:
     """Preset."""
     settings: tuple[str, ...] = ()
     """Further settings, ``name=value``."""
+    dataset: str | None = None
+    """Train offline on these data, and evaluate in the environment."""
 
     def words(self, root: Path) -> list[str]:
         """The command's words, or those that continue it if it has a checkpoint."""
@@ -42,6 +44,7 @@ class GridRun:
             return ["train", "--resume", str(folder)]
         words = ["train", "--env", self.env, "--agent", self.agent, "--preset", self.preset]
         words += ["--seed", str(self.seed), "--out", str(folder), "--overwrite"]
+        words += ["--dataset", self.dataset] if self.dataset else []
         return [*words, "--set", *self.settings] if self.settings else words
 
 

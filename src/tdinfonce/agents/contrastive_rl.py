@@ -32,7 +32,7 @@ from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic, logits
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
-__all__ = ["OFFLINE", "PRESETS", "Agent", "Config"]
+__all__ = ["OFFLINE", "OFFLINE_TRAINING", "PRESETS", "Agent", "Config"]
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ OFFLINE = {
         **OFFLINE_GOALS,
     ),
 }
+OFFLINE_TRAINING = {"paper": {"batch_size": 1024}}
 
 
 class Agent(eqx.Module):

@@ -121,7 +121,7 @@ class Agent(eqx.Module):
         c, (key, drop_key) = self.config, jax.random.split(self.key)
         batch = scale_batch(self.scale, batch)
         slope, metrics = eqx.filter_grad(self._loss, has_aux=True)(self.actor, batch, drop_key)
-        metrics["actor/gradient"] = optax.global_norm(slope)
+        metrics["actor/gradient"] = optax.tree.norm(slope)
         count = optax.tree_utils.tree_get(self.actor_state, "count")
         rate = c.actor_rate * jnp.minimum((count + 1) / max(c.rate_rise, 1), 1.0)
         change, actor_state = _optimiser(c, rate).update(slope, self.actor_state, eqx.filter(self.actor, eqx.is_array))

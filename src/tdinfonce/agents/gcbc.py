@@ -17,7 +17,7 @@ from tdinfonce.agents._common import act, begin, copy, descend, follow, input_sc
 from tdinfonce.networks.actor import Actor
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
-__all__ = ["OFFLINE", "PRESETS", "Agent", "Config"]
+__all__ = ["OFFLINE", "OFFLINE_TRAINING", "PRESETS", "Agent", "Config"]
 
 
 READS = ("observation", "action", "future_goal")
@@ -61,6 +61,7 @@ OFFLINE = {
     "fast": replace(PRESETS["fast"], discount=0.99, actor_rate=3e-4),
     "paper": replace(PRESETS["paper"], hidden=(1024, 1024), actor_rate=1e-3, uniform_future=True),
 }
+OFFLINE_TRAINING = {"paper": {"batch_size": 16_384, "updates": 20_000, "eval_every": 2_000, "updates_per_call": 10}}
 
 
 class Agent(eqx.Module):

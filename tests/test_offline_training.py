@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from offline_data import random_walks, write
 
 import tdinfonce
+from offline_data import random_walks, write
 from tdinfonce import agents, envs
 from tdinfonce.cli import main
 from tdinfonce.data.episodes import Episodes
@@ -91,7 +91,9 @@ def test_a_stopped_run_continues_bit_for_bit(tmp_path: Path, monkeypatch: pytest
     assert [row["updates"] for row in rows[0]] == [20, 40, 40]
     assert {"heldout/critic_loss", "heldout/actor_loss", "eval/success_any", "critic/loss"} <= set(rows[0][0])
     for first, second in zip(*rows, strict=True):
-        assert {k: v for k, v in first.items() if "time" not in k} == {k: v for k, v in second.items() if "time" not in k}
+        assert {k: v for k, v in first.items() if "time" not in k} == {
+            k: v for k, v in second.items() if "time" not in k
+        }
 
 
 def test_what_is_held_out_is_whole_episodes() -> None:

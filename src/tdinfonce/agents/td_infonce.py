@@ -141,6 +141,7 @@ OFFLINE_FAST = replace(
     n_step=1,
     monte_carlo_weight=0.0,
     cloning_share=0.1,
+    cloning_sum=True,
 )
 OFFLINE_PAPER = replace(PRESETS["paper"], actor_future_share=1.0, cloning_share=0.1, cloning_sum=True)
 OFFLINE = {

@@ -327,7 +327,7 @@ def policy_of(agent: Any, seed: int, steps: int, *, greedy: bool = False) -> Pol
             return np.asarray(_act_on(agent, observation, goal, history, keys[0], greedy))
 
         return remembering(agent.context, act)
-    return lambda observation, goal, time: np.asarray(_act(agent, observation, goal, keys[time], greedy))
+    return lambda observation, goal, time: np.asarray(_act(agent, observation, goal, keys[time % steps], greedy))
 
 
 @eqx.filter_jit

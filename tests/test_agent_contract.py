@@ -194,6 +194,7 @@ def test_every_setting_is_read(name: str) -> None:
         read_at_creation = read.copy()
         read.clear()
         new, _ = agent.update(batch)
+        new.act(jnp.zeros(5), jnp.zeros(3), key)
         read.update(read_at_creation)
         return eqx.filter(new, eqx.is_array)
 

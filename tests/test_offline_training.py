@@ -129,7 +129,7 @@ def test_a_task_rewards_the_states_near_its_goal() -> None:
 
 
 def test_the_goal_of_a_task_is_the_environments_only_one() -> None:
-    np.testing.assert_allclose(offline.task_goal(envs.make("point-one-goal")), [0.6, 0.6])
+    np.testing.assert_allclose(offline.task_goal(envs.make("point-one-goal")), [0.6, 0.6], rtol=1e-5)
     with pytest.raises(UserError, match="many goals"):
         offline.task_goal(envs.make("point"))
 
@@ -234,7 +234,7 @@ def dt_run(walks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_train_eval_load_and_report_of_an_offline_run(dt_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = json.loads((dt_run / "config.json").read_text())
     assert config["kind"] == "offline"
-    np.testing.assert_allclose(config["test_goal"], [0.6, 0.6])
+    np.testing.assert_allclose(config["test_goal"], [0.6, 0.6], rtol=1e-5)
     assert config["data"]["episodes"] == 300
     assert (dt_run / "COMPLETE").is_file()
     for name in ("figure.png", "losses.svg", "table.md"):

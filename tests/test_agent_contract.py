@@ -16,6 +16,7 @@ from tdinfonce.agents._common import mix_goals, polyak, reached, scale_batch, tr
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
+from tdinfonce.training.offline import OfflineConfig
 from tdinfonce.training.online import PRESETS, OnlineConfig, update_many
 from tdinfonce.training.recipe import field_help
 from tdinfonce.types import Batch, EnvSpec, Episode, InputScale
@@ -26,7 +27,7 @@ every_agent = pytest.mark.parametrize("name", agents.names())
 
 def data() -> Episodes:
     rng = np.random.default_rng(0)
-    return Episodes.of(
+    episodes = Episodes.of(
         [
             Episode(
                 rng.normal(1, 2, (11, 5)).astype(np.float32),
@@ -37,10 +38,14 @@ def data() -> Episodes:
             for _ in range(8)
         ]
     )
+    return dataclasses.replace(episodes, reward=(rng.random(88) < 0.3).astype(np.float32))
 
 
 def small(name: str, **changes: Any) -> Any:
-    return dataclasses.replace(agents.load(name).Config(), **({"hidden": (8,)} | changes))
+    config = agents.load(name).Config()
+    tiny = {"hidden": (8,), "width": 8, "context": 4}
+    known = {field.name for field in dataclasses.fields(config)}
+    return dataclasses.replace(config, **({k: v for k, v in tiny.items() if k in known} | changes))
 
 
 def batch_for(config: Any, seed: int = 0, shape: tuple[int, ...] = (32,)) -> Batch:
@@ -189,6 +194,7 @@ def test_every_setting_is_read(name: str) -> None:
         read_at_creation = read.copy()
         read.clear()
         new, _ = agent.update(batch)
+        new.act(jnp.zeros(5), jnp.zeros(3), key)
         read.update(read_at_creation)
         return eqx.filter(new, eqx.is_array)
 
@@ -202,12 +208,16 @@ def test_every_setting_is_read(name: str) -> None:
 @every_agent
 def test_configs_are_frozen_documented_and_have_both_presets(name: str) -> None:
     module = agents.load(name)
-    assert set(module.PRESETS) == {"fast", "paper"}
-    assert module.PRESETS["fast"] == module.Config()
-    for kind in (module.Config, OnlineConfig):
+    found = [presets for word in ("PRESETS", "OFFLINE") if (presets := getattr(module, word, None))]
+    assert found[0]["fast"] == module.Config()
+    assert all({"fast", "paper"} <= set(presets) for presets in found)
+    for kind in (module.Config, OnlineConfig, OfflineConfig):
         assert kind.__dataclass_params__.frozen
         assert set(field_help(kind)) == {field.name for field in dataclasses.fields(kind)}
-    assert not {f.name for f in dataclasses.fields(module.Config)} & {f.name for f in dataclasses.fields(OnlineConfig)}
+    ours = {field.name for field in dataclasses.fields(module.Config)}
+    assert not any(ours & {field.name for field in dataclasses.fields(kind)} for kind in (OnlineConfig, OfflineConfig))
+    training = {field.name for field in dataclasses.fields(OfflineConfig)}
+    assert all(set(changes) <= training for changes in getattr(module, "OFFLINE_TRAINING", {}).values())
 
 
 def test_paper_preset_is_the_table_of_the_paper() -> None:

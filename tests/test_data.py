@@ -1,5 +1,6 @@
 """Replay, relabelling and sampling: nothing leaks between episodes, and the laws are the stated ones."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -280,3 +281,35 @@ def test_a_disk_without_room_says_so_at_once(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(UserError, match="No space left"):
         Replay(EnvSpec("test", 12288, 4, 12288, 50, image=(64, 64, 3)), 1_000_000, tmp_path / "replay")
+
+
+def test_a_context_ends_at_the_present_and_stays_in_its_episode() -> None:
+    episodes = Episodes.of([numbered(1, 6), numbered(2, 3)])
+    reward = (episodes.achieved[:, 1] == 2).astype(np.float32)  # arriving at time 2 is the task
+    how = GoalSampling(context=4)
+    batch = sample(dataclasses.replace(episodes, reward=reward), np.random.default_rng(0), (5, 40), how)
+    assert batch.context_observation.shape == (5, 40, 4, 2)
+    assert batch.context_action.shape == (5, 40, 4, 1)
+    np.testing.assert_array_equal(batch.context_observation[..., -1, :], batch.observation)
+    np.testing.assert_array_equal(batch.context_action[..., -1, :], batch.action)
+    inside = batch.context_time >= 0
+    now = batch.observation[..., 1:]
+    np.testing.assert_array_equal(batch.context_time, np.maximum(now + np.arange(-3, 1), -1))
+    np.testing.assert_array_equal(batch.context_observation[..., 1][inside], batch.context_time[inside])
+    same = batch.context_observation[..., 0] == batch.observation[..., :1]
+    assert same[inside].all()
+    np.testing.assert_array_equal(batch.reward, batch.next_observation[..., 1] == 2)
+    np.testing.assert_array_equal(batch.context_return[inside], batch.context_time[inside] < 2)
+    plain = sample(episodes, np.random.default_rng(0), (3,), GoalSampling())
+    assert plain.reward is None
+    assert plain.context_observation is None
+
+
+def test_chosen_episodes_are_views() -> None:
+    episodes = Episodes.of([numbered(1, 6), numbered(2, 3), numbered(3, 2)])
+    part = episodes.chosen(np.array([0, 2]))
+    assert part.observation is episodes.observation
+    np.testing.assert_array_equal(part.episode(1).observation, numbered(3, 2).observation)
+    batch = sample(part, np.random.default_rng(0), (200,), GoalSampling())
+    assert set(np.unique(batch.observation[:, 0])) == {1, 3}
+    assert set(np.unique(batch.random_goal[:, 0])) == {1, 3}

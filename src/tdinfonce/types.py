@@ -8,7 +8,19 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-__all__ = ["Agent", "Batch", "EnvSpec", "Episode", "GoalEnv", "GoalSampling", "InputScale", "Metrics", "Start", "Step"]
+__all__ = [
+    "Agent",
+    "Batch",
+    "EnvSpec",
+    "Episode",
+    "GoalEnv",
+    "GoalSampling",
+    "History",
+    "InputScale",
+    "Metrics",
+    "Start",
+    "Step",
+]
 
 Metrics = dict[str, Any]
 """Scalars by name, ``group/name``."""
@@ -100,6 +112,16 @@ class Batch(NamedTuple):
     """s_{t+m}"""
     bootstrap_discount: Any
     """discount ** m"""
+    reward: Any = None
+    """For agents of one task: 1 if s_{t+1} reaches the task's goal, else 0. None where the data have no task."""
+    context_observation: Any = None
+    """The last states up to s_t, oldest first; one axis more than `observation`. None unless a context is asked for."""
+    context_action: Any = None
+    """Their actions, up to a_t."""
+    context_return: Any = None
+    """For each of them, the largest reward still to come in the episode: 1 if it will reach the task's goal."""
+    context_time: Any = None
+    """For each of them, its time in the episode; -1 before the episode began, where the other fields mean nothing."""
 
 
 class GoalSampling(NamedTuple):
@@ -111,8 +133,26 @@ class GoalSampling(NamedTuple):
     """Steps before bootstrapping."""
     uniform_future: bool = False
     """Future goals uniform over the rest of the episode instead of geometric."""
-    fields: tuple[str, ...] = Batch._fields
-    """The fields of a batch that the agent reads; the others are None."""
+    context: int = 0
+    """How many states up to the present one an agent that reads sequences wants to see; 0: none."""
+    fields: tuple[str, ...] = Batch._fields[: Batch._fields.index("reward")]
+    """The fields of a batch that the agent reads; the others are None. Rewards and contexts must be asked for."""
+
+    @property
+    def of_one_task(self) -> bool:
+        """Whether the agent needs rewards, so the data must be given a task."""
+        return "reward" in self.fields or "context_return" in self.fields
+
+
+class History(NamedTuple):
+    """The steps of an episode before the present one, for agents that read sequences; oldest first."""
+
+    observation: Any
+    """``[..., steps, observation_size]``"""
+    action: Any
+    """``[..., steps, action_size]``"""
+    time: Any
+    """``[..., steps]``, the time in the episode; -1 before it began."""
 
 
 class InputScale(NamedTuple):
@@ -200,4 +240,8 @@ class Agent(Protocol):
         """The same agent with another scale of its inputs, if its config asks for scaled inputs."""
 
     def act(self, observation: Any, goal: Any, key: Any, *, greedy: bool = False) -> Any:
-        """Actions for one state and goal, or for a batch of them."""
+        """Actions for one state and goal, or for a batch of them.
+
+        An agent with a property ``context`` above 0 also takes ``history``, the `History` of ``context - 1`` steps;
+        without it, it acts as at the start of an episode.
+        """

@@ -1,15 +1,18 @@
 """Learning algorithms: one file is one algorithm, and this folder is the list of them.
 
-Each module has ``Config``, ``PRESETS`` and ``Agent``; see `tdinfonce.types.Agent` for the contract.
+Each module has ``Config``, ``Agent`` (see `tdinfonce.types.Agent` for the contract) and presets: ``PRESETS`` for
+online training, ``OFFLINE`` for training on stored data. One that only learns offline has no ``PRESETS``; one without
+``OFFLINE`` uses its ``PRESETS`` there. ``OFFLINE_TRAINING`` is what it changes in a preset of the offline training.
 """
 
 import importlib
 import pkgutil
 from types import ModuleType
+from typing import Any
 
-from tdinfonce.errors import nearest
+from tdinfonce.errors import UserError, nearest
 
-__all__ = ["load", "names"]
+__all__ = ["load", "names", "presets"]
 
 
 def names() -> list[str]:
@@ -23,3 +26,14 @@ def load(name: str) -> ModuleType:
     if word not in names():
         raise nearest("agent", name, names())
     return importlib.import_module(f"{__name__}.{word.replace('-', '_')}")
+
+
+def presets(name: str, *, offline: bool) -> dict[str, Any]:
+    """The configs of an agent by the name of their preset, for one kind of training."""
+    module = load(name)
+    found: dict[str, Any] = getattr(module, "PRESETS", {})
+    if offline:
+        return dict(getattr(module, "OFFLINE", found))
+    if not found:
+        raise UserError(f"{name.replace('_', '-')} learns from stored data only; give it some with --dataset")
+    return dict(found)

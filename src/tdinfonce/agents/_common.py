@@ -90,7 +90,7 @@ def begin(model: Any, rate: float) -> Any:
     return optax.adam(rate).init(eqx.filter(model, eqx.is_array))
 
 
-def descend(model: Model, gradient: Any, state: Any, rate: float) -> tuple[Model, Any]:
+def descend(model: Model, gradient: Any, state: Any, rate: float | Array) -> tuple[Model, Any]:
     """One Adam step: the new model and the new optimiser state."""
     change, state = optax.adam(rate).update(gradient, state)
     return eqx.apply_updates(model, change), state

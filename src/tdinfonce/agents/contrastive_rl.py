@@ -7,8 +7,8 @@ of different actions could not be compared.
 The actor sees the critic from before its step.
 """
 
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -32,7 +32,7 @@ from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic, logits
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
-__all__ = ["PRESETS", "Agent", "Config"]
+__all__ = ["OFFLINE", "OFFLINE_TRAINING", "PRESETS", "Agent", "Config"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,8 @@ class Config:
     """Share of future goals among them; the others are random states."""
     logsumexp_weight: float = 0.01
     """Weight of the squared log-sum-exp of each row."""
+    cloning_share: float = 0.0
+    """Offline: share of the negative log-likelihood of the stored actions; the logit weighs one minus it. 0 online."""
 
     @property
     def sampling(self) -> GoalSampling:
@@ -102,6 +104,19 @@ PRESETS = {
         actor_future_share=0.5,
     ),
 }
+OFFLINE_GOALS: Any = {"commanded_share": 0.0, "actor_future_share": 1.0, "cloning_share": 0.05}
+OFFLINE = {
+    "fast": replace(PRESETS["fast"], discount=0.99, critic_rate=3e-4, actor_rate=3e-4, **OFFLINE_GOALS),
+    "paper": replace(
+        PRESETS["paper"],
+        hidden=(1024, 1024),
+        goal_hidden=(1024, 1024),
+        representation_size=16,
+        critics=2,
+        **OFFLINE_GOALS,
+    ),
+}
+OFFLINE_TRAINING = {"paper": {"batch_size": 1024}}
 
 
 class Agent(eqx.Module):
@@ -141,13 +156,20 @@ class Agent(eqx.Module):
         key, actor_key = jax.random.split(self.key)
         batch = scale_batch(self.scale, batch)
         gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch)
-        actor_gradient = eqx.filter_grad(maximise_logit, has_aux=True)
-        slope, actor_metrics = actor_gradient(self.actor, self.critic, batch, actor_key, c)
+        slope, actor_metrics = eqx.filter_grad(self._actor_loss, has_aux=True)(self.actor, batch, actor_key)
         critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
         actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
         average = follow(self.average, actor, c.average_rate, actor_state)
         new = type(self)(c, key, self.scale, actor, average, critic, actor_state, critic_state)
         return new, critic_metrics | actor_metrics
+
+    def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
+        share = self.config.cloning_share
+        reach, metrics = maximise_logit(actor, self.critic, batch, key, self.config)
+        if not share:
+            return reach, metrics
+        clone = jnp.mean(losses.cloning(actor.log_prob(batch.observation, batch.future_goal, batch.action)))
+        return (1 - share) * reach + share * clone, metrics | {"actor/cloning": clone}
 
     def _critic_loss(self, critic: ContrastiveCritic, batch: Batch) -> tuple[Array, Metrics]:
         c = self.config

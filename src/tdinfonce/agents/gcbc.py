@@ -4,7 +4,7 @@ No critic: the policy maximises the log-likelihood of the stored action, given t
 episode as the goal.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import equinox as eqx
@@ -27,7 +27,10 @@ from tdinfonce.agents._common import (
 from tdinfonce.networks.actor import Actor
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
-__all__ = ["PRESETS", "Agent", "Config"]
+__all__ = ["OFFLINE", "OFFLINE_TRAINING", "PRESETS", "Agent", "Config"]
+
+
+READS = ("observation", "action", "future_goal")
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class Config:
 
     discount: float = 0.95
     """Of the geometric law of the future goals."""
+    uniform_future: bool = False
+    """Whether future goals are uniform over the rest of the episode instead."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers."""
     layer_norm: bool = False
@@ -55,7 +60,7 @@ class Config:
     @property
     def sampling(self) -> GoalSampling:
         """The goals this agent needs."""
-        return GoalSampling(self.discount)
+        return GoalSampling(self.discount, uniform_future=self.uniform_future, fields=READS)
 
 
 PRESETS = {
@@ -70,6 +75,11 @@ PRESETS = {
         min_std=1e-6,
     ),
 }
+OFFLINE = {
+    "fast": replace(PRESETS["fast"], discount=0.99, actor_rate=3e-4),
+    "paper": replace(PRESETS["paper"], hidden=(1024, 1024), actor_rate=1e-3, uniform_future=True),
+}
+OFFLINE_TRAINING = {"paper": {"batch_size": 16_384, "updates": 20_000, "eval_every": 2_000, "updates_per_call": 10}}
 
 
 class Agent(eqx.Module):

@@ -37,7 +37,7 @@ from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.quasimetric import QuasimetricCritic
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
-__all__ = ["PRESETS", "Agent", "Config"]
+__all__ = ["OFFLINE", "PRESETS", "Agent", "Config"]
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,43 @@ PRESETS = {
         entropy_weight=1.0,
         commanded_share=0.0,
         actor_future_share=0.5,
+    ),
+}
+
+OFFLINE = {
+    "fast": Config(
+        discount=0.99,
+        push_offset=500.0,
+        push_sharpness=0.01,
+        dynamics_weight=1.0,
+        cloning_weight=0.05,
+        commanded_share=0.0,
+        actor_future_share=0.5,
+    ),
+    "paper": Config(
+        discount=0.99,
+        hidden=(1024,) * 3,
+        goal_hidden=(1024,) * 3,
+        projector_hidden=(1024, 1024),
+        dynamics_hidden=(1024,) * 3,
+        latent_size=256,
+        components=64,
+        component_size=32,
+        critics=2,
+        torso="conv",
+        critic_rate=5e-4,
+        actor_rate=3e-5,
+        average_rate=1.0,
+        scale_inputs=False,
+        multiplier=0.01,
+        push_offset=500.0,
+        push_sharpness=0.01,
+        dynamics_weight=1.0,
+        min_std=1e-4,
+        mean_penalty=0.0,
+        cloning_weight=0.05,
+        commanded_share=0.0,
+        actor_future_share=0.0,
     ),
 }
 

@@ -8,7 +8,7 @@ log-probability of its own goal.
 The actor sees the critic from before its step, as in the paper's release.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import equinox as eqx
@@ -36,7 +36,7 @@ from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic, logits, smallest
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
-__all__ = ["PRESETS", "Agent", "Config"]
+__all__ = ["OFFLINE", "PRESETS", "Agent", "Config"]
 
 READS = (
     *("observation", "action", "bootstrap_observation", "bootstrap_discount"),
@@ -94,6 +94,12 @@ class Config:
     monte_carlo_weight: float = 0.2
     """Ours: share of rows whose positive is any future state of the episode, without bootstrap; they are taken from the
     rows with commanded goals first. 0 is the paper."""
+    cloning_share: float = 0.0
+    """Offline: share λ of the squared distance between the policy's actions and the stored ones; reaching goals weighs
+    1 - λ. 0 online."""
+    cloning_sum: bool = False
+    """Whether that distance is summed over the action's dimensions, as the paper writes it, or averaged, as its release
+    does."""
 
     @property
     def sampling(self) -> GoalSampling:
@@ -124,6 +130,28 @@ PRESETS = {
         commanded_share=0.0,
         n_step=1,
         monte_carlo_weight=0.0,
+    ),
+}
+OFFLINE_FAST = replace(
+    PRESETS["fast"],
+    discount=0.99,
+    target_rate=0.005,
+    critic_rate=3e-4,
+    actor_rate=3e-4,
+    actor_future_share=1.0,
+    critic_future_share=0.0,
+    commanded_share=0.0,
+    n_step=1,
+    monte_carlo_weight=0.0,
+    cloning_share=0.1,
+    cloning_sum=True,
+)
+OFFLINE_PAPER = replace(PRESETS["paper"], actor_future_share=1.0, cloning_share=0.1, cloning_sum=True)
+OFFLINE = {
+    "fast": OFFLINE_FAST,
+    "paper": OFFLINE_PAPER,
+    "release": replace(
+        OFFLINE_PAPER, hidden=(1024,) * 4, goal_hidden=(1024,) * 4, cloning_share=0.2, cloning_sum=False
     ),
 }
 
@@ -206,7 +234,10 @@ class Agent(eqx.Module):
         left = self.critic.embed(batch.observation, action, goal)
         goal_logits = smallest(logits(left, self.critic.embed_goal(goal)))
         reach = jnp.mean(losses.goal_infonce(goal_logits))
-        return reach + c.mean_penalty * size, metrics | {"actor/loss": reach}
+        error = jnp.mean(losses.cloning_error(action, batch.action))
+        clone = error * (batch.action.shape[-1] if c.cloning_sum else 1)
+        loss = (1 - c.cloning_share) * reach + c.cloning_share * clone + c.mean_penalty * size
+        return loss, metrics | {"actor/loss": reach, "actor/action_error": error}
 
 
 def critic_metrics(loss: Array, next_logits: Array, target_logits: Array, critic: ContrastiveCritic) -> Metrics:

@@ -24,9 +24,11 @@ class Series:
     """The runs of one variant on one task, over seeds."""
 
     curves: list[dict[int, dict[str, float]]] = field(default_factory=list)
-    """For each seed: environment steps → the metrics of the evaluation there."""
+    """For each seed: environment steps, or updates offline → the metrics of the evaluation there."""
     finals: list[dict[str, Any]] = field(default_factory=list)
     """The summary of each complete seed, with the seed."""
+    unit: str = "environment steps"
+    """What the curves count."""
 
     def mean_curve(self, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Steps that all seeds have, and mean and standard deviation of the metric there."""
@@ -43,16 +45,20 @@ def read_grid(root: Path) -> dict[str, dict[str, Series]]:
     found: dict[str, dict[str, Series]] = defaultdict(lambda: defaultdict(Series))
     for path in sorted(root.glob("*/config.json")):
         folder, config = path.parent, json.loads(path.read_text(encoding="utf-8"))
-        if config.get("kind") != "online":
+        if config.get("kind") not in ("online", "offline"):
             continue
-        task, variant = config["env"], config["agent"]
+        task, variant = config["env"] or Path(config["dataset"]).name, config["agent"]
         if folder.name.count("--") == 2:
             task, variant, _ = folder.name.split("--")
-        curve = {row["env_step"]: row for row in evaluations(folder) if not row["final"]}
+        curve = {row["step"]: row for row in evaluations(folder) if not row["final"]}
         if curve:
             found[task][variant].curves.append(curve)
+        if config["kind"] == "offline":
+            found[task][variant].unit = "updates"
         if (folder / "summary.json").is_file():
             summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+            if "success_any" not in summary:
+                continue  # offline and never evaluated
             found[task][variant].finals.append(summary | {"seed": config["seed"]})
     if not found:
         raise UserError(f"{root} holds no training runs yet")
@@ -82,7 +88,7 @@ def draw_grid(root: Path, grid: dict[str, dict[str, Series]], variants: Sequence
                     steps, mean, deviation = series.mean_curve(metric)
                     line = axis.plot(steps, mean, **series_style(variant) | {"marker": None})[0]
                     axis.fill_between(steps, mean - deviation, mean + deviation, color=line.get_color(), alpha=0.15)
-            axis.set(xlabel="environment steps", ylabel=name)
+            axis.set(xlabel=grid[task][present[0]].unit if present else "", ylabel=name)
             axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes[0][column].set(title=task, ylim=(-0.03, 1.03))
         axes[1][column].set_ylim(bottom=0)
@@ -119,7 +125,7 @@ def write_grid_table(root: Path, grid: dict[str, dict[str, Series]], variants: S
         for variant in (v for v in variants if v in by_variant):
             for run in sorted(by_variant[variant].finals, key=lambda run: run["seed"]):
                 values = f"{run['success_any']:.2f} | {run['success_final']:.2f} | {run['min_distance']:.3f}"
-                counts = f"{run['env_steps']:,} | {run['updates']:,} | {run['training_seconds'] / 60:.1f}"
+                counts = f"{run.get('env_steps', 0):,} | {run['updates']:,} | {run['training_seconds'] / 60:.1f}"
                 lines.append(f"| {label(variant)} | {run['seed']} | {values} | {counts} |")
         lines.append("")
     (root / "table.md").write_text("\n".join(lines), encoding="utf-8")

@@ -18,21 +18,63 @@ def report(folder: Path) -> None:
     """Write ``figure.png``, ``figure.svg`` and ``table.md`` of a training run from its metrics."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     rows = evaluations(folder)
+    if config["kind"] == "offline":
+        _losses(folder, config, draw=not rows)
+        if not rows:
+            return
     if not rows:
         raise UserError(f"{folder} has no evaluations yet")
-    steps = [row["env_step"] for row in rows]
+    steps = [row["step"] for row in rows]
     figure, axes = new_figure(1, 2)
     success, distance = axes[0]
+    unit = _unit(config)
     success.plot(steps, [r["success_any"] for r in rows], marker="o", label="at any step (the paper's)")
     success.plot(steps, [r["success_final"] for r in rows], marker="s", label="at the last step")
-    success.set(xlabel="environment steps", ylabel="success rate", ylim=(-0.03, 1.03))
+    success.set(xlabel=unit, ylabel="success rate", ylim=(-0.03, 1.03))
     success.legend(frameon=False)
     distance.plot(steps, [r["min_distance"] for r in rows], marker="o", color="#555555")
-    distance.set(xlabel="environment steps", ylabel="smallest distance to the goal")
+    distance.set(xlabel=unit, ylabel="smallest distance to the goal")
     distance.set_ylim(bottom=0)
-    figure.suptitle(f"{label(config['agent'])} on {config['env']}, seed {config['seed']}")
+    figure.suptitle(_title(config))
     save(figure, folder)
     _table(folder, config, rows)
+
+
+def _title(config: dict[str, Any]) -> str:
+    where = config["env"] if config["kind"] == "online" else Path(config["dataset"]).name
+    return f"{label(config['agent'])} on {where}, seed {config['seed']}"
+
+
+def _unit(config: dict[str, Any]) -> str:
+    return "environment steps" if config["kind"] == "online" else "updates"
+
+
+def _losses(folder: Path, config: dict[str, Any], *, draw: bool) -> None:
+    """The losses of an offline run, on the data it learns from and on those held out: ``losses.svg``.
+
+    With ``draw`` they are all there is: they are also the run's figure, and the last ones its table.
+    """
+    rows = [row for row in read_metrics(folder) if "actor/loss" in row] if (folder / "metrics.jsonl").is_file() else []
+    if not rows:
+        raise UserError(f"{folder} has no losses yet")
+    names = [name for name in ("critic/loss", "actor/loss") if name in rows[0]]
+    figure, axes = new_figure(1, len(names))
+    for axis, name in zip(axes[0], names, strict=True):
+        held_out = f"heldout/{name.replace('/', '_')}"
+        for key, text in ((name, "trained on"), (held_out, "held out")):
+            if key in rows[0]:
+                axis.plot([row["updates"] for row in rows], [row[key] for row in rows], marker=".", label=text)
+        axis.set(xlabel="updates", ylabel=name.replace("/", " "))
+        axis.legend(frameon=False)
+    figure.suptitle(_title(config))
+    figure.savefig(folder / "losses.svg")
+    if not draw:
+        plt.close(figure)
+        return
+    save(figure, folder)
+    lines = [f"# {_title(config)}", "", "| metric | last value |", "|---|---:|"]
+    lines += [f"| {name} | {value:.4g} |" for name, value in rows[-1].items()]
+    (folder / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def evaluations(folder: Path) -> list[dict[str, Any]]:
@@ -44,15 +86,16 @@ def evaluations(folder: Path) -> list[dict[str, Any]]:
         kind = next((kind for kind in ("eval", "final") if f"{kind}/success_any" in row), None)
         if kind is not None:
             values = {name.removeprefix(f"{kind}/"): value for name, value in row.items()}
-            found.append(values | {"final": kind == "final"})
+            step = row["env_step"] if "env_step" in row else row["updates"]
+            found.append(values | {"final": kind == "final", "step": step})
     return found
 
 
 def _table(folder: Path, config: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     lines = [
-        f"# {label(config['agent'])} on {config['env']}, seed {config['seed']}",
+        f"# {_title(config)}",
         "",
-        "| environment steps | success, any step | success, last step | smallest distance | seconds of training |",
+        f"| {_unit(config)} | success, any step | success, last step | smallest distance | seconds of training |",
         "|---:|---:|---:|---:|---:|",
     ]
     summary = folder / "summary.json"
@@ -62,7 +105,7 @@ def _table(folder: Path, config: dict[str, Any], rows: list[dict[str, Any]]) -> 
         if row["final"]:
             values, when = [f"**{value}**" for value in values], f"final, {row['episodes']} episodes"
         else:
-            when = f"{row['env_step']:,}"
+            when = f"{row['step']:,}"
         seconds = end if row["final"] else row["time/total"] - row["time/evaluate"]
         lines.append(f"| {when} | {' | '.join(values)} | {seconds:.0f} |")
     (folder / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

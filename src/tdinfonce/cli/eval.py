@@ -20,6 +20,8 @@ class Command:
     """The run folder that `tdinfonce train` made."""
     episodes: int = 100
     """How many evaluation episodes."""
+    env: str | None = None
+    """Evaluate here instead of in the run's own environment; needed for a run on data without one."""
     json: bool = False
     """Print the metrics as one JSON object instead of a table."""
     video: Path | None = None
@@ -42,17 +44,19 @@ class Command:
         from tdinfonce.training.evaluate import evaluate
 
         policy = tdinfonce.load(str(self.run_folder))
-        plan, _ = recipe.read(self.run_folder)
+        plan = recipe.at(recipe.read(self.run_folder)[0], self.env)
         env = plan.make_env(render=self.video is not None or self.picture is not None)
         try:
-            result = evaluate(env, lambda observation, goal, time: policy.act(observation, goal), self.episodes)
+            recipe.check_sizes(policy.spec, env.spec)
+            result = evaluate(env, policy.for_episodes(), self.episodes)
             if self.video is not None:
                 _film(self.video, env, policy, self.video_episodes)
             if self.picture is not None:
                 _picture(self.picture, env, policy)
         finally:
             env.close()
-        result |= {"env": plan.env, "agent": plan.agent, "seed": plan.seed, "env_steps": policy.env_steps}
+        result |= {"env": plan.env, "agent": plan.agent, "seed": plan.seed}
+        result |= {"env_steps": policy.env_steps, "updates": policy.updates}
         if self.json:
             print(json.dumps(result))
         else:
@@ -67,7 +71,8 @@ def _table(folder: Path, result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{folder}: {result['agent']} on {result['env']}, {result['env_steps']:,} steps")
+    trained = f"{result['env_steps']:,} steps" if result["env_steps"] else f"{result['updates']:,} updates offline"
+    table = Table(title=f"{folder}: {result['agent']} on {result['env']}, {trained}")
     table.add_column("metric")
     table.add_column(f"mean over {result['episodes']} episodes", justify="right")
     for name in ("success_any", "success_final", "min_distance", "final_distance", "length"):
@@ -79,9 +84,9 @@ def _frames(env: Any, policy: Any, seed: int) -> list[Any]:
     """The images of one episode."""
     start = env.reset(seed)
     observation, done = start.observation, False
-    frames = [env.render()]
+    frames, act = [env.render()], policy.for_episodes()
     while not done:
-        step = env.step(policy.act(observation, start.goal))
+        step = env.step(act(observation, start.goal, len(frames) - 1))
         observation, done = step.observation, step.done
         frames.append(env.render())
     return frames
@@ -104,8 +109,7 @@ def _picture(path: Path, env: Any, policy: Any) -> None:
     deciding, episodes = env.spec.deciding, []
     for seed in evaluation_seeds(4):
         goal = env.reset(seed).goal[deciding]
-        act = lambda observation, target, time: policy.act(observation, target)  # noqa: E731
-        states = collect(env, act, seed, np.random.default_rng(0))[0].achieved[:, deciding]
+        states = collect(env, policy.for_episodes(), seed, np.random.default_rng(0))[0].achieved[:, deciding]
         episodes.append((states, goal))
     draw_paths(path, episodes)
 

@@ -31,18 +31,21 @@ class Command:
             print(f"  {name:<26} {about}; goal spaces: {', '.join(envs.goal_spaces(name))}")
         print("\npresets\n  fast                       what works best on a CPU in minutes; the default")
         print("  paper                      the paper's hyper-parameters")
+        print("  release                    those of the paper's code, where they differ (td-infonce, offline)")
         return 0
 
     def _settings(self, agent: str) -> int:
         from tdinfonce import agents
-        from tdinfonce.training.online import PRESETS, OnlineConfig
+        from tdinfonce.training import offline, online
         from tdinfonce.training.recipe import field_help
 
         module = agents.load(agent)
-        for title, kind, presets in (
-            (f"agent {agent}", module.Config, module.PRESETS),
-            ("training", OnlineConfig, PRESETS),
-        ):
+        sections = [(f"agent {agent}, offline", module.Config, agents.presets(agent, offline=True))]
+        sections += [("offline training", offline.OfflineConfig, offline.PRESETS)]
+        if hasattr(module, "PRESETS"):
+            online_sections = [(f"agent {agent}", module.Config, module.PRESETS)]
+            sections = [*online_sections, ("training", online.OnlineConfig, online.PRESETS), *sections]
+        for title, kind, presets in sections:
             print(f"{title} (change with --set name=value)")
             texts = field_help(kind)
             for field in dataclasses.fields(kind):

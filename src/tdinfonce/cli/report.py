@@ -32,7 +32,7 @@ class Command:
             raise UserError(f"{self.run_folder} holds no run: config.json: {error.strerror}") from error
         except ValueError as error:
             raise UserError(f"{self.run_folder / 'config.json'} is not JSON: {error}") from error
-        if isinstance(config, dict) and config.get("kind") == "online":
+        if isinstance(config, dict) and config.get("kind") in ("online", "offline"):
             from tdinfonce.analysis import training
 
             training.report(self.run_folder)

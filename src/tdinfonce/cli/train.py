@@ -5,6 +5,7 @@ import signal
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tdinfonce.errors import UserError
 
@@ -13,26 +14,38 @@ __all__ = ["Command"]
 
 @dataclass(frozen=True)
 class Command:
-    """Train an agent online to reach goals.
+    """Train an agent to reach goals: online in an environment, or offline on stored data.
+
+    With `--dataset` nothing is collected; an environment, if named, only serves to evaluate.
 
     The run folder gets the config, metrics as JSON lines and for TensorBoard, checkpoints and a summary. Ctrl-C saves
     first; `--resume` continues exactly where the run was.
     """
 
-    env: str = "fetch-reach"
-    """Short name (see `tdinfonce list`) or Gymnasium id (FetchReach-v4, module:Env-v0) of a goal environment."""
+    env: str | None = None
+    """Short name (see `tdinfonce list`) or Gymnasium id (FetchReach-v4, module:Env-v0) of a goal environment; default:
+    fetch-reach, or none with --dataset."""
+    dataset: str | None = None
+    """Learn offline from these data."""
+    goal: str | None = None
+    """Of the data: the coordinates of an observation that are a goal, such as 0:2."""
+    test_goal: tuple[float, ...] = ()
+    """For agents that learn one task offline: its goal; default: the environment's, if it has only one."""
     agent: str = "td-infonce"
     """Which algorithm."""
     preset: str = "fast"
-    """Where the settings start from: fast (minutes on a CPU) or paper (the paper's hyper-parameters)."""
+    """Where the settings start from: fast (minutes on a CPU), paper (the paper's hyper-parameters) or, for td-infonce
+    offline, release (those of the paper's code)."""
     seed: int = 0
     """Decides everything random."""
     seeds: tuple[int, ...] = ()
     """Train once for each of these, into OUT/seed-N."""
     env_steps: int | None = None
-    """Environment steps of the run; default: the preset's."""
+    """Environment steps of an online run; default: the preset's."""
+    updates: int | None = None
+    """Gradient updates of an offline run; default: the preset's."""
     out: Path | None = None
-    """The run folder; default: runs/ENV-AGENT-SEED."""
+    """The run folder; default: runs/ENV-AGENT-SEED, or runs/DATASET-AGENT-SEED."""
     goal_space: str | None = None
     """How a state becomes a goal; default: the environment's first."""
     noise: float = 0.0
@@ -52,14 +65,18 @@ class Command:
             return self._continue(self.resume)
         from tdinfonce.training import recipe
 
+        self._check()
         settings = [*self.set, *([f"env_steps={self.env_steps}"] if self.env_steps is not None else [])]
+        settings += [f"updates={self.updates}"] if self.updates is not None else []
+        env = self.env if self.env is not None else "" if self.dataset else "fetch-reach"
         seeds = self.seeds or (self.seed,)
         if len(set(seeds)) != len(seeds):
             raise UserError("each seed may be given once")
-        base = self.out or Path("runs") / f"{self.env.replace(':', '-').replace('/', '-')}-{self.agent}"
+        source = Path(self.dataset).stem if self.dataset and Path(self.dataset).exists() else self.dataset or env
+        base = self.out or Path("runs") / f"{source.replace(':', '-').replace('/', '-')}-{self.agent}"
         plans = [
             recipe.build(
-                self.env,
+                env,
                 self.agent,
                 self.preset,
                 seed,
@@ -67,6 +84,9 @@ class Command:
                 settings=settings,
                 noise=self.noise,
                 noise_kind=self.noise_kind,
+                dataset=self.dataset or "",
+                goal=self.goal,
+                test_goal=self.test_goal,
             )
             for seed in seeds
         ]
@@ -76,6 +96,17 @@ class Command:
                 folder = base.with_name(f"{base.name}-{plan.seed}")
             _train(plan, folder, overwrite=self.overwrite)
         return 0
+
+    def _check(self) -> None:
+        """Refuse options that belong to the other kind of training."""
+        offline = self.dataset is not None
+        wrong = ("env_steps",) if offline else ("updates", "goal", "test_goal")
+        for name in wrong:
+            if getattr(self, name) not in (None, ()):
+                kind = "an online run; offline, give --updates" if offline else "data; name some with --dataset"
+                raise UserError(f"--{name.replace('_', '-')} belongs to {kind}")
+        if self.dataset == "":
+            raise UserError("--dataset is empty; name a file or a data set")
 
     def _continue(self, folder: Path) -> int:
         given = [f.name for f in dataclasses.fields(self) if f.name != "resume" and getattr(self, f.name) != f.default]
@@ -94,37 +125,81 @@ class Command:
 
 def _train(plan, folder: Path, *, overwrite: bool = False, resume: bool = False) -> None:  # type: ignore[no-untyped-def]
     from tdinfonce.machine import keep_freed_memory
-    from tdinfonce.training.online import run_online
-    from tdinfonce.training.run_folder import RunFolder
 
     keep_freed_memory()
     # A scheduler that ends a job sends SIGTERM: save as for Ctrl-C.
     main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler) if main_thread else None
-    env = plan.make_env()
+    env = plan.make_env() if plan.env else None
     try:
-        place = RunFolder(folder) if resume else RunFolder.create(folder, plan.as_json(env.spec), overwrite=overwrite)
-
-        def create(seed, scale):  # type: ignore[no-untyped-def]
-            return plan.create_agent(env.spec, seed, scale)
-
-        create(0, None)  # what does not fit should fail before the first step
-        try:
-            result = run_online(place, env, create, plan.agent_config.sampling, plan.training, plan.seed, resume=resume)
-        except KeyboardInterrupt:
-            if any((folder / "checkpoints").glob("*")):
-                print(f"saved; continue with: tdinfonce train --resume {folder}")
-            raise
+        result = (_offline if plan.dataset else _online)(plan, env, folder, overwrite=overwrite, resume=resume)
+    except KeyboardInterrupt:
+        if any((folder / "checkpoints").glob("*")):
+            print(f"saved; continue with: tdinfonce train --resume {folder}")
+        raise
     finally:
-        env.close()
+        if env is not None:
+            env.close()
         if main_thread:
             signal.signal(signal.SIGTERM, before)
     from tdinfonce.analysis.training import report
 
     report(folder)
-    print(
-        f"{folder}: success_any {result['success_any']:.2f}, success_final {result['success_final']:.2f}, "
-        f"min_distance {result['min_distance']:.3f} over {result['episodes']} episodes; "
-        f"{result['env_steps']:,} environment steps, {result['updates']:,} updates, {result['training_seconds']:.0f} s"
-    )
+    print(f"{folder}: {_said(result)}")
     print(f"learning curve: {folder / 'figure.png'}, table: {folder / 'table.md'}")
+
+
+def _online(plan, env, folder: Path, *, overwrite: bool, resume: bool):  # type: ignore[no-untyped-def]
+    from tdinfonce.training.online import run_online
+    from tdinfonce.training.run_folder import RunFolder
+
+    def create(seed, scale):  # type: ignore[no-untyped-def]
+        return plan.create_agent(env.spec, seed, scale)
+
+    place = RunFolder(folder) if resume else RunFolder.create(folder, plan.as_json(env.spec), overwrite=overwrite)
+    create(0, None)  # what does not fit should fail before the first step
+    return run_online(place, env, create, plan.agent_config.sampling, plan.training, plan.seed, resume=resume)
+
+
+def _offline(plan, env, folder: Path, *, overwrite: bool, resume: bool):  # type: ignore[no-untyped-def]
+    from tdinfonce.data import open_dataset
+    from tdinfonce.training import offline
+    from tdinfonce.training.run_folder import RunFolder, check_folder
+
+    if not resume:
+        check_folder(folder, overwrite=overwrite)  # before the data are read: that may take a while
+    episodes = open_dataset(plan.dataset, goal=plan.goal)
+    found = offline.facts(episodes)
+    if resume and plan.data != found:
+        raise UserError(f"{plan.dataset} is not what the run in {folder} learned from: {found} instead of {plan.data}")
+    spec = offline.spec_of(plan.dataset, episodes) if env is None else env.spec
+    offline.check_fit(spec, episodes)
+    sampling, training = plan.agent_config.sampling, plan.training
+    if sampling.of_one_task:
+        if not plan.test_goal and env is None:
+            raise UserError(f"{plan.agent} learns one task: name its goal with --test-goal, or give --env")
+        goal = plan.test_goal or offline.task_goal(env)
+        episodes = offline.with_task(episodes, goal, spec, training.reward_radius)
+        plan = dataclasses.replace(plan, test_goal=tuple(float(x) for x in goal))
+
+    def create(seed, scale):  # type: ignore[no-untyped-def]
+        return plan.create_agent(spec, seed, scale)
+
+    create(0, None)  # what does not fit should fail before anything is written
+    plan = dataclasses.replace(plan, data=found)
+    place = RunFolder(folder) if resume else RunFolder.create(folder, plan.as_json(spec), overwrite=overwrite)
+    title = f"{plan.agent} on {Path(plan.dataset).name}"
+    return offline.run_offline(place, episodes, env, create, sampling, training, plan.seed, title=title, resume=resume)
+
+
+def _said(result: dict[str, Any]) -> str:
+    """The summary of a run as one line."""
+    cost = f"{result['updates']:,} updates, {result['training_seconds']:.0f} s"
+    if "env_steps" in result:
+        cost = f"{result['env_steps']:,} environment steps, {cost}"
+    if "success_any" not in result:
+        return f"{cost}; not evaluated, for it has no environment"
+    return (
+        f"success_any {result['success_any']:.2f}, success_final {result['success_final']:.2f}, "
+        f"min_distance {result['min_distance']:.3f} over {result['episodes']} episodes; {cost}"
+    )

@@ -1,6 +1,7 @@
 """Episodes in flat arrays: state rows of one episode are adjacent, and two integers say where it is."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -28,6 +29,8 @@ class Episodes:
     """``[episodes]``, the number of steps (one less than of states)."""
     goal: np.ndarray
     """``[episodes, *goal_shape]``, what the policy was told to reach in each episode."""
+    reward: np.ndarray | None = None
+    """``[rows]``, the reward of arriving in each state, where the data have one task; see `Batch.reward`."""
 
     def __post_init__(self) -> None:
         """Check that every episode lies inside the arrays."""
@@ -58,6 +61,22 @@ class Episodes:
         observation = self.observation[states]
         achieved = observation if self.achieved is self.observation else self.achieved[states]
         return Episode(observation, achieved, actions, self.goal[index])
+
+    @cached_property
+    def reward_to_come(self) -> np.ndarray | None:
+        """``[rows]``, the largest reward of the later states of the same episode; 0 in its last state."""
+        if self.reward is None:
+            return None
+        best = np.zeros_like(self.reward)
+        for first, steps in zip(self.start, self.length, strict=True):
+            later = self.reward[first + 1 : first + steps + 1]
+            best[first : first + steps] = np.maximum.accumulate(later[::-1])[::-1]
+        return best
+
+    def chosen(self, index: np.ndarray) -> "Episodes":
+        """Some of the episodes; the states stay where they are, so nothing is copied."""
+        chosen = self.start[index], self.length[index], self.goal[index]
+        return Episodes(self.observation, self.achieved, self.action, *chosen, self.reward)
 
     @classmethod
     def of(cls, episodes: list[Episode]) -> "Episodes":

@@ -30,7 +30,7 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
     uniform = rng.random((2, count), dtype=np.float32)
     draw = uniform_offset if how.uniform_future else lambda u, n: geometric_offset(u, n, how.discount)
     steps = np.minimum(left, how.n_step)
-    sources = {
+    sources: dict[str, tuple[np.ndarray | None, np.ndarray]] = {
         "observation": (episodes.observation, row),
         "action": (episodes.action, row),
         "next_observation": (episodes.observation, row + 1),
@@ -42,15 +42,34 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
         "near_goal": (episodes.achieved, row + geometric_offset(uniform[1], steps, how.discount)),
         "bootstrap_observation": (episodes.observation, row + steps),
         "bootstrap_discount": (np.float32(how.discount) ** np.arange(how.n_step + 1, dtype=np.float32), steps),
+        "reward": (episodes.reward, row + 1),
+        **_context(episodes, which, row, how.context),
     }
 
     def take(name: str) -> np.ndarray | None:
         if name not in how.fields:
             return None
         array, index = sources[name]
-        return array.take(index, axis=0, mode="clip").reshape(*shape, *array.shape[1:])
+        if array is None:
+            return None
+        return array.take(index, axis=0, mode="clip").reshape(*shape, *index.shape[1:], *array.shape[1:])
 
     return Batch(*map(take, Batch._fields))
+
+
+def _context(
+    episodes: Episodes, which: np.ndarray, row: np.ndarray, steps: int
+) -> dict[str, tuple[np.ndarray | None, np.ndarray]]:
+    """The last steps of the episode up to each row; before its start the first row is repeated, with time -1."""
+    names = "observation", "action", "return", "time"
+    if not steps:
+        return {f"context_{name}": (None, row) for name in names}
+    time = (row - episodes.start[which])[:, None] + np.arange(1 - steps, 1)
+    rows = episodes.start[which][:, None] + np.maximum(time, 0)
+    arrays = episodes.observation, episodes.action, episodes.reward_to_come
+    times = np.arange(-1, int(time.max()) + 1)
+    sources = [(array, rows) for array in arrays] + [(times, np.maximum(time, -1) + 1)]
+    return {f"context_{name}": source for name, source in zip(names, sources, strict=True)}
 
 
 def _transitions(episodes: Episodes, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

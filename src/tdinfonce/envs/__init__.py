@@ -1,4 +1,5 @@
-"""Goal-reaching environments, found by name. Each module of this folder publishes ``NAMES``, ``SETTINGS`` and ``make``.
+"""Goal-reaching environments, found by name. Each module of this folder publishes ``NAMES``, ``SETTINGS`` and ``make``,
+and ``OFFLINE`` if it has settings for training on stored data.
 
 Any Gymnasium goal environment can be named by its id (``FetchReach-v4``, ``mymodule:MyEnv-v0``) too.
 Simulators are imported inside ``make``.
@@ -30,9 +31,10 @@ def goal_spaces(name: str) -> tuple[str, ...]:
     return tuple(_module(name).goal_spaces(name))
 
 
-def settings(name: str, preset: str, agent: str) -> dict[str, Any]:
+def settings(name: str, preset: str, agent: str, *, offline: bool = False) -> dict[str, Any]:
     """What an environment changes in a preset of training and agents: mostly how long to train."""
-    stored = _module(name).SETTINGS
+    module = _module(name)
+    stored = getattr(module, "OFFLINE", {}) if offline else module.SETTINGS
     return stored.get((name, preset), {}) | stored.get((name, preset, agent), {})
 
 

@@ -101,7 +101,7 @@ class MazeEnv:
         render: bool,
     ) -> None:
         """Take a compiled model; ``pick`` draws start, goal and whether the start lies anywhere in its cell."""
-        import mujoco  # type: ignore[import-untyped]
+        import mujoco
 
         self.spec, self.grid = spec, grid
         self._mujoco, self._model, self._data = mujoco, model, mujoco.MjData(model)

@@ -1,10 +1,12 @@
 """A point in a square that must reach another point: no simulator, thousands of steps a second."""
 
+import dataclasses
+
 import numpy as np
 
 from tdinfonce.types import EnvSpec, GoalEnv, Start, Step
 
-__all__ = ["NAMES", "SETTINGS", "PointEnv", "goal_spaces", "make"]
+__all__ = ["NAMES", "OFFLINE", "SETTINGS", "PointEnv", "goal_spaces", "make"]
 
 SETTINGS = {
     ("point", "fast"): {
@@ -19,7 +21,24 @@ SETTINGS = {
         "actor_rate": 1e-3,
     }
 }
-NAMES = {"point": "a point in a square reaches a point; no simulator, for tests and first steps"}
+SETTINGS["point-one-goal", "fast"] = SETTINGS["point", "fast"]
+OFFLINE = {
+    (name, "fast"): {
+        "updates": 2_000,
+        "eval_every": 1_000,
+        "hidden": (64, 64),
+        "goal_hidden": (64, 64),
+        "discount": 0.8,
+        "target_rate": 0.02,
+        "critic_rate": 1e-3,
+        "actor_rate": 1e-3,
+    }
+    for name in ("point", "point-one-goal")
+}
+NAMES = {
+    "point": "a point in a square reaches a point; no simulator, for tests and first steps",
+    "point-one-goal": "the same with one goal for all episodes, for agents that learn one task",
+}
 
 
 def goal_spaces(name: str) -> tuple[str, ...]:
@@ -29,7 +48,7 @@ def goal_spaces(name: str) -> tuple[str, ...]:
 
 def make(name: str, *, goal_space: str = "achieved", render: bool = False) -> GoalEnv:
     """Make the world."""
-    return PointEnv()
+    return PointEnv(np.array([0.6, 0.6], np.float32) if name == "point-one-goal" else None)
 
 
 class PointEnv:
@@ -38,10 +57,18 @@ class PointEnv:
     tolerance = 0.15
     spec = EnvSpec("point", observation_size=2, action_size=2, goal_size=2, episode_length=20, tolerance=tolerance)
 
+    def __init__(self, goal: np.ndarray | None = None) -> None:
+        """Make a world whose goal is always ``goal``, or drawn anew in each episode."""
+        self._only_goal = goal
+        if goal is not None:
+            self.spec = dataclasses.replace(self.spec, name="point-one-goal")
+
     def reset(self, seed: int) -> Start:
         """Draw start and goal uniformly."""
         self._rng = np.random.default_rng(seed)
         self._position, self._goal = self._rng.uniform(-1, 1, (2, 2)).astype(np.float32)
+        if self._only_goal is not None:
+            self._goal = self._only_goal
         self._time = 0
         return Start(self._position, self._position, self._goal, self._distance())
 

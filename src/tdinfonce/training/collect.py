@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tdinfonce.types import Episode, GoalEnv, Start, Step
+from tdinfonce.types import Episode, GoalEnv, History, Start, Step
 
-__all__ = ["Exploration", "Outcome", "collect", "uniform_policy"]
+__all__ = ["Exploration", "Outcome", "collect", "remembering", "uniform_policy"]
 
 Policy = Callable[[np.ndarray, np.ndarray, int], np.ndarray]
 """(observation, goal, time in the episode) → action in [-1, 1]."""
@@ -74,3 +74,28 @@ def _position(env: GoalEnv, said: Start | Step) -> np.ndarray:
 def uniform_policy(action_size: int, rng: np.random.Generator) -> Policy:
     """Uniform actions, for the warm-up."""
     return lambda observation, goal, time: rng.uniform(-1, 1, action_size).astype(np.float32)
+
+
+def remembering(context: int, act: Callable[[np.ndarray, np.ndarray, History | None], np.ndarray]) -> Policy:
+    """A policy that hands ``act`` the last ``context - 1`` steps of the episode, None at its start.
+
+    It remembers what it answered: an action that is changed before it is taken is remembered unchanged.
+    """
+    past: list[History] = []
+
+    def policy(observation: np.ndarray, goal: np.ndarray, time: int) -> np.ndarray:
+        if time == 0:
+            past.clear()
+        missing = context - 1 - len(past)
+        history = None
+        if past:
+            before = np.zeros_like(past[0].observation), np.zeros_like(past[0].action)
+            nothing = History(*before, time=np.array(-1, np.int32))
+            steps = [nothing] * missing + past
+            history = History(*(np.stack(parts) for parts in zip(*steps, strict=True)))
+        action = act(observation, goal, history)
+        past.append(History(np.asarray(observation), action, np.array(time, np.int32)))
+        del past[: max(0, len(past) - (context - 1))]
+        return action
+
+    return policy

@@ -23,13 +23,25 @@ from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
 from tdinfonce.progress import Progress
 from tdinfonce.training import checkpoint
-from tdinfonce.training.collect import Exploration, Outcome, Policy, collect, uniform_policy
+from tdinfonce.training.collect import Exploration, Outcome, Policy, collect, remembering, uniform_policy
 from tdinfonce.training.evaluate import evaluate
 from tdinfonce.training.log import MetricLog, rewind
 from tdinfonce.training.run_folder import RunFolder
-from tdinfonce.types import Agent, Batch, EnvSpec, Episode, GoalEnv, GoalSampling, InputScale, Metrics
+from tdinfonce.types import Agent, Batch, EnvSpec, Episode, GoalEnv, GoalSampling, History, InputScale, Metrics
 
-__all__ = ["PRESETS", "OnlineConfig", "policy_of", "run_online", "statistics"]
+__all__ = [
+    "PRESETS",
+    "OnlineConfig",
+    "averages",
+    "drive",
+    "pack",
+    "policy_of",
+    "run_online",
+    "scale_of",
+    "statistics",
+    "unpack",
+    "update_many",
+]
 
 
 @dataclass(frozen=True)
@@ -107,14 +119,17 @@ def run_online(
     run = _Run(folder, env, create, sampling, config, seed)
     if resume:
         run.restore()
-    log = MetricLog(folder)
-    title = f"{env.spec.name} seed {seed}"
+    return drive(run, MetricLog(folder), Progress(f"{env.spec.name} seed {seed}", config.env_steps, done=run.env_steps))
+
+
+def drive(run: Any, log: MetricLog, progress: Progress) -> Metrics:
+    """Iterate until the progress is complete, then finish; Ctrl-C saves first."""
     try:
-        with Progress(title, config.env_steps, done=run.env_steps) as progress:
-            while run.env_steps < config.env_steps:
-                taken = run.iterate(log)
-                progress.advance(taken, run.note)
-        return run.finish(log)
+        with progress:
+            while progress.done < progress.total:
+                progress.advance(run.iterate(log), run.note)
+        result: Metrics = run.finish(log)
+        return result
     except KeyboardInterrupt:
         if run.agent is not None:
             run.save()
@@ -221,7 +236,7 @@ class _Run:
         result = self._evaluate(self.config.eval_episodes)
         self.seconds["evaluate"] += time.monotonic() - clock
         row: Metrics = {f"eval/{name}": value for name, value in result.items()}
-        row |= {name: float(np.mean([m[name] for m in self.metrics])) for name in (self.metrics or [{}])[0]}
+        row |= averages(self.metrics)
         row |= self._collected()
         row |= {f"time/{name}": value for name, value in self.seconds.items()}
         row |= {"time/total": self.wall(), "updates": self.updates, "episodes": self.episodes}
@@ -261,9 +276,8 @@ class _Run:
         """Write a checkpoint."""
         counters = {"env_steps": self.env_steps, "episodes": self.episodes, "updates": self.updates}
         counters["milliseconds"] = int(1000 * self.wall())
-        pending = {f"metric:{name}": np.stack([m[name] for m in self.metrics]) for name in (self.metrics or [{}])[0]}
         recent = {"outcomes": np.array(self.recent, np.float64)}
-        parts = {"agent": self.agent, "replay": self.replay.state(), "progress": recent | pending}
+        parts = {"agent": self.agent, "replay": self.replay.state(), "progress": recent | pack(self.metrics)}
         checkpoint.save(self.folder.path, self.env_steps, parts, counters)
 
     def restore(self) -> None:
@@ -277,19 +291,44 @@ class _Run:
         progress = parts["progress"]
         outcomes = progress.pop("outcomes").tolist()
         self.recent.extend(Outcome(bool(o[0]), bool(o[1]), o[2], o[3], o[4], int(o[5])) for o in outcomes)
-        names = [name.removeprefix("metric:") for name in progress]
-        self.metrics = [dict(zip(names, row, strict=True)) for row in zip(*progress.values(), strict=True)]
+        self.metrics = unpack(progress)
         rewind(self.folder, self.env_steps)
 
 
+def averages(metrics: list[Metrics]) -> Metrics:
+    """The mean of each metric over several calls."""
+    return {name: float(np.mean([m[name] for m in metrics])) for name in (metrics or [{}])[0]}
+
+
+def pack(metrics: list[Metrics]) -> dict[str, np.ndarray]:
+    """Metrics that are not logged yet, as arrays for a checkpoint."""
+    return {f"metric:{name}": np.stack([m[name] for m in metrics]) for name in (metrics or [{}])[0]}
+
+
+def unpack(arrays: dict[str, np.ndarray]) -> list[Metrics]:
+    """What `pack` packed."""
+    names = [name.removeprefix("metric:") for name in arrays]
+    return [dict(zip(names, row, strict=True)) for row in zip(*arrays.values(), strict=True)]
+
+
 def statistics(replay: Replay) -> InputScale:
+    """The scale of what the replay holds."""
+    return scale_of(replay.view())
+
+
+def scale_of(view: Episodes, most: int | None = None) -> InputScale:
     """Mean and standard deviation of the stored observations and achieved goals.
 
     Coordinates that hardly move get a floor, or they would be blown up: 0.01 for observations (as HER does), and a
     quarter of the widest one for goals, whose coordinates mostly share a unit.
+
+    Args:
+        view: the episodes.
+        most: look at about so many states, evenly spread, if there are more.
     """
-    view = replay.view()
     rows = np.concatenate([np.arange(s, s + n + 1) for s, n in zip(view.start, view.length, strict=True)])
+    if most is not None:
+        rows = rows[:: max(1, len(rows) // most)]
     observation, goal = view.observation[rows], view.achieved[rows]
     goal_std = goal.std(axis=0)
     floor = max(float(goal_std.max()) / 4, 1e-6)
@@ -309,12 +348,23 @@ def growth(env_steps: int, factor: float) -> int:
 def policy_of(agent: Any, seed: int, steps: int, *, greedy: bool = False) -> Policy:
     """An agent as a function of numpy arrays; its keys are drawn for the whole episode at once."""
     keys = np.asarray(jax.random.split(jax.random.PRNGKey(seed), steps))
-    return lambda observation, goal, time: np.asarray(_act(agent, observation, goal, keys[time], greedy))
+    if getattr(agent, "context", 0) > 1:
+
+        def act(observation: np.ndarray, goal: np.ndarray, history: History | None) -> np.ndarray:
+            return np.asarray(_act_on(agent, observation, goal, history, keys[0], greedy))
+
+        return remembering(agent.context, act)
+    return lambda observation, goal, time: np.asarray(_act(agent, observation, goal, keys[time % steps], greedy))
 
 
 @eqx.filter_jit
 def _act(agent: Any, observation: Any, goal: Any, key: Any, greedy: bool) -> Any:
     return agent.act(observation, goal, key, greedy=greedy)
+
+
+@eqx.filter_jit
+def _act_on(agent: Any, observation: Any, goal: Any, history: History | None, key: Any, greedy: bool) -> Any:
+    return agent.act(observation, goal, key, greedy=greedy, history=history)
 
 
 @eqx.filter_jit

@@ -1,5 +1,6 @@
 """A trained policy for use: no environment, no replay, arrays in and out."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,11 @@ __all__ = ["TrainedPolicy", "load"]
 class TrainedPolicy:
     """What `tdinfonce.load` returns."""
 
-    def __init__(self, agent: Any, spec: EnvSpec, env_steps: int) -> None:
-        """Wrap an agent; ``env_steps`` is how long it has trained."""
+    def __init__(self, agent: Any, spec: EnvSpec, env_steps: int, updates: int = 0) -> None:
+        """Wrap an agent; ``env_steps`` (0 offline) and ``updates`` are how long it has trained."""
         import equinox as eqx
 
-        self.spec, self.env_steps = spec, env_steps
+        self.spec, self.env_steps, self.updates = spec, env_steps, updates
         self.agent = agent
         self._act = eqx.filter_jit(lambda agent, *inputs, greedy: agent.act(*inputs, greedy=greedy))
 
@@ -52,6 +53,15 @@ class TrainedPolicy:
         key = jax.random.PRNGKey(seed or 0)
         return np.asarray(self._act(self.agent, state, target, key, greedy=seed is None))
 
+    def for_episodes(self) -> Callable[[Any, Any, int], np.ndarray]:
+        """The best actions as a function of observation, goal and the time in the episode, which starts at 0.
+
+        An agent that reads sequences remembers the episode here; `act` alone answers as at the start of one.
+        """
+        from tdinfonce.training.online import policy_of
+
+        return policy_of(self.agent, 0, self.spec.episode_length, greedy=True)
+
     def _commanded(self, goal: np.ndarray) -> np.ndarray:
         wanted = max(self.spec.command) + 1
         if goal.shape[-1:] != (wanted,):
@@ -67,4 +77,4 @@ def load(run: str | Path) -> TrainedPolicy:
     plan, spec = recipe.read(folder)
     counters, parts = checkpoint.read(checkpoint.latest(folder), "agent")
     agent = checkpoint.restore_agent(plan.create_agent(spec, 0), parts["agent"])
-    return TrainedPolicy(agent, spec, counters["env_steps"])
+    return TrainedPolicy(agent, spec, counters.get("env_steps", 0), counters["updates"])

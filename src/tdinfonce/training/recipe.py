@@ -12,15 +12,15 @@ from tdinfonce.errors import UserError, nearest
 from tdinfonce.training.run_folder import CONFIG
 from tdinfonce.types import EnvSpec, GoalEnv, InputScale
 
-__all__ = ["Recipe", "build", "field_help", "read"]
+__all__ = ["Recipe", "at", "build", "check_sizes", "field_help", "read"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """Everything that decides how an online run goes."""
+    """Everything that decides how a run goes."""
 
     env: str
-    """Short name or Gymnasium id."""
+    """Short name or Gymnasium id; empty for a run on data without an environment."""
     goal_space: str
     """How a state becomes a goal."""
     agent: str
@@ -32,15 +32,28 @@ class Recipe:
     agent_config: Any
     """The agent's config."""
     training: Any
-    """How to train: an OnlineConfig."""
+    """How to train: an OnlineConfig, or an OfflineConfig if there is a data set."""
     noise: float = 0.0
     """Chance that a step's observation is replaced."""
     noise_kind: str = "resampled"
     """By what."""
+    dataset: str = ""
+    """Where the data come from; empty for an online run."""
+    goal: str | None = None
+    """The coordinates of an observation that are a goal, if the data do not say."""
+    test_goal: tuple[float, ...] = ()
+    """The goal of an agent that learns one task; empty: the environment's."""
+    data: dict[str, int] | None = None
+    """What identifies the data."""
+
+    @property
+    def kind(self) -> str:
+        """``offline`` if it learns from a data set, else ``online``."""
+        return "offline" if self.dataset else "online"
 
     def as_json(self, spec: EnvSpec) -> dict[str, Any]:
         """Plain values, with the environment's spec for those who load the policy without the environment."""
-        return {"kind": "online"} | dataclasses.asdict(self) | {"spec": dataclasses.asdict(spec)}
+        return {"kind": self.kind} | dataclasses.asdict(self) | {"spec": dataclasses.asdict(spec)}
 
     def make_env(self, *, render: bool = False) -> GoalEnv:
         """Make the environment of this run."""
@@ -68,33 +81,47 @@ def build(
     settings: Sequence[str] = (),
     noise: float = 0.0,
     noise_kind: str = "resampled",
+    dataset: str = "",
+    goal: str | None = None,
+    test_goal: tuple[float, ...] = (),
 ) -> Recipe:
     """Look up the names and apply ``name=value`` settings to the preset's configs."""
-    from tdinfonce.training.online import PRESETS
-
-    module = agents.load(agent)
-    if preset not in module.PRESETS:
-        raise nearest("preset", preset, module.PRESETS)
     if seed < 0:
         raise UserError(f"a seed is not negative; got {seed}")
-    spaces = envs.goal_spaces(env)
+    spaces = envs.goal_spaces(env) if env else ("data",)
     if goal_space is not None and goal_space not in spaces:
-        raise UserError(f"{env} has no goal space '{goal_space}'; choose one of: {', '.join(spaces)}")
-    name = agent.replace("_", "-")
-    configs = []
-    for config in (module.PRESETS[preset], PRESETS[preset]):
-        fields = {field.name for field in dataclasses.fields(config)}
-        wanted = {key: value for key, value in envs.settings(env, preset, name).items() if key in fields}
-        configs.append(dataclasses.replace(config, **wanted))
-    configs = _apply(configs, settings)
+        raise UserError(f"{env or 'data'} has no goal space '{goal_space}'; choose one of: {', '.join(spaces)}")
+    configs = _apply(_starting_point(env, agent, preset, offline=bool(dataset)), settings)
     for config in configs:
         _check_ranges(config)
+    name, space = agent.replace("_", "-"), goal_space or spaces[0]
     agent_config, training = configs
-    return Recipe(env, goal_space or spaces[0], name, preset, seed, agent_config, training, noise, noise_kind)
+    source = dataset, goal, test_goal
+    return Recipe(env, space, name, preset, seed, agent_config, training, noise, noise_kind, *source)
+
+
+def _starting_point(env: str, agent: str, preset: str, *, offline: bool) -> list[Any]:
+    """The configs of agent and training: the preset's, then what the agent and the environment change in it."""
+    presets = agents.presets(agent, offline=offline)
+    if preset not in presets:
+        raise nearest("preset", preset, presets)
+    if offline:
+        from tdinfonce.training.offline import PRESETS as trainings
+    else:
+        from tdinfonce.training.online import PRESETS as trainings  # type: ignore[assignment]
+    changes = getattr(agents.load(agent), "OFFLINE_TRAINING", {}).get(preset, {}) if offline else {}
+    changes = changes | (envs.settings(env, preset, agent.replace("_", "-"), offline=offline) if env else {})
+    configs = []
+    for config in (presets[preset], trainings[preset]):
+        fields = {field.name for field in dataclasses.fields(config)}
+        wanted = {name: value for name, value in changes.items() if name in fields}
+        configs.append(dataclasses.replace(config, **wanted))
+    return configs
 
 
 def read(run: Path) -> tuple[Recipe, EnvSpec]:
     """The recipe and spec of a run folder."""
+    from tdinfonce.training.offline import OfflineConfig
     from tdinfonce.training.online import OnlineConfig
 
     path = run / CONFIG
@@ -102,14 +129,38 @@ def read(run: Path) -> tuple[Recipe, EnvSpec]:
         raise UserError(f"{run} is not a run folder: it has no {CONFIG}")
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        if stored.pop("kind", None) != "online":
+        kinds = {"online": OnlineConfig, "offline": OfflineConfig}
+        kind = kinds.get(stored.pop("kind", None))
+        if kind is None:
             raise UserError(f"{run} is not a training run (its {CONFIG} is of another kind)")
         spec = from_json(EnvSpec, stored.pop("spec"))
         agent_config = from_json(agents.load(stored["agent"]).Config, stored.pop("agent_config"))
-        training = from_json(OnlineConfig, stored.pop("training"))
-        return Recipe(**stored, agent_config=agent_config, training=training), spec
+        training = from_json(kind, stored.pop("training"))
+        return from_json(Recipe, stored | {"agent_config": agent_config, "training": training}), spec
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged or of another version: {error}") from error
+
+
+def at(plan: Recipe, env: str | None) -> Recipe:
+    """The recipe in another environment, if one is named; it must have one in the end."""
+    if env is not None:
+        spaces = envs.goal_spaces(env)
+        return dataclasses.replace(
+            plan, env=env, goal_space=plan.goal_space if plan.goal_space in spaces else spaces[0]
+        )
+    if not plan.env:
+        raise UserError("this run learned from data without an environment; name one with --env")
+    return plan
+
+
+def check_sizes(trained: EnvSpec, spec: EnvSpec) -> None:
+    """Raise UserError unless a policy that was trained for one spec can act under the other."""
+    for name in ("observation_size", "action_size", "goal_size"):
+        if getattr(trained, name) != getattr(spec, name):
+            wanted, found = getattr(trained, name), getattr(spec, name)
+            raise UserError(
+                f"the policy does not fit {spec.name}: {name} is {wanted} for one and {found} for the other"
+            )
 
 
 def from_json(kind: Any, values: dict[str, Any]) -> Any:
@@ -150,9 +201,12 @@ def _apply(configs: list[Any], settings: Sequence[str]) -> list[Any]:
 AT_LEAST_ONE = {"env_steps", "updates_per_call", "batch_size", "eval_every", "eval_episodes", "final_episodes"}
 AT_LEAST_ONE |= {"critics", "n_step", "representation_size", "replay_capacity"}
 AT_LEAST_ONE |= {"latent_size", "components", "component_size"}
+AT_LEAST_ONE |= {"updates", "context", "width", "layers", "heads", "policy_delay"}
 SHARES = {"exploration_uniform", "actor_future_share", "critic_future_share", "future_share", "monte_carlo_weight"}
-SHARES |= {"target_rate", "exploration_episodes", "commanded_share"}
-POSITIVE = {"temperature", "critic_rate", "actor_rate", "max_weight", "multiplier", "push_sharpness"}
+SHARES |= {"target_rate", "exploration_episodes", "commanded_share", "cloning_share", "next_share"}
+BELOW_ONE = {"discount", "held_out", "dropout", "expectile_level"}
+POSITIVE = {"temperature", "critic_rate", "actor_rate", "max_weight", "expectile_level", "gradient_clip"}
+POSITIVE |= {"multiplier", "push_sharpness"}
 
 
 def _check_ranges(config: Any) -> None:
@@ -165,8 +219,8 @@ def _check_ranges(config: Any) -> None:
             raise UserError(f"{name} must be at least 1; got {value}")
         if name in SHARES and not 0 <= value <= 1:
             raise UserError(f"{name} must lie between 0 and 1; got {value}")
-        if name == "discount" and not 0 <= value < 1:
-            raise UserError(f"discount must be at least 0 and below 1; got {value}")
+        if name in BELOW_ONE and not 0 <= value < 1:
+            raise UserError(f"{name} must be at least 0 and below 1; got {value}")
         if name in POSITIVE and not value > 0:
             raise UserError(f"{name} must be positive; got {value}")
         if name == "torso" and value not in TORSOS:
@@ -178,6 +232,8 @@ def _check_ranges(config: Any) -> None:
     for name in ("actor_future_share", "critic_future_share"):
         if values.get(name, 0) + values.get("commanded_share", 0) > 1:
             raise UserError(f"{name} and commanded_share are shares of one batch: together at most 1")
+    if values.get("future_share", 0) + values.get("next_share", 0) > 1:
+        raise UserError("future_share and next_share are shares of one batch: together at most 1")
 
 
 def _value(name: str, text: str, kind: Any) -> Any:

@@ -36,6 +36,8 @@ class GridRun:
     """Further settings, ``name=value``."""
     noise: float = 0.0
     """Chance that a step's observation is replaced."""
+    dataset: str | None = None
+    """Train offline on these data, and evaluate in the environment."""
 
     def words(self, root: Path) -> list[str]:
         """The command's words, or those that continue it if it has a checkpoint."""
@@ -45,6 +47,7 @@ class GridRun:
         words = ["train", "--env", self.env, "--agent", self.agent, "--preset", self.preset]
         words += ["--seed", str(self.seed), "--out", str(folder), "--overwrite"]
         words += ["--noise", str(self.noise)] if self.noise else []
+        words += ["--dataset", self.dataset] if self.dataset else []
         return [*words, "--set", *self.settings] if self.settings else words
 
 

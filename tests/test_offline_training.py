@@ -1,0 +1,323 @@
+"""Training on stored data: what is held out stays out, runs continue exactly, and every agent learns something."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tdinfonce
+from offline_data import half_aimed_walks, random_walks, write
+from tdinfonce import agents, envs
+from tdinfonce.cli import main
+from tdinfonce.data.episodes import Episodes
+from tdinfonce.errors import UserError
+from tdinfonce.training import checkpoint, offline, recipe
+from tdinfonce.training.collect import remembering
+from tdinfonce.training.run_folder import RunFolder, read_metrics
+from tdinfonce.types import EnvSpec, Episode, History
+
+TINY = ["hidden=8", "updates=40", "eval_every=20", "updates_per_call=10", "batch_size=16", "eval_episodes=2"]
+TINY += ["final_episodes=3"]
+
+
+def start(out: Path, agent: str, env: str, settings: list[str], seed: int = 3) -> tuple[Any, ...]:
+    plan = recipe.build(env, agent, "fast", seed, goal_space=None, settings=settings, dataset="walks")
+    world = plan.make_env()
+    episodes = half_aimed_walks() if agent in ("td3-bc", "dt") else random_walks()
+    if plan.agent_config.sampling.of_one_task:
+        episodes = offline.with_task(episodes, offline.task_goal(world), world.spec, plan.training.reward_radius)
+    return plan, world, episodes, RunFolder.create(out, plan.as_json(world.spec))
+
+
+def go(plan: Any, env: Any, episodes: Episodes, folder: RunFolder, *, resume: bool = False) -> dict[str, Any]:
+    def create(seed: int, scale: Any) -> Any:
+        return plan.create_agent(env.spec, seed, scale)
+
+    sampling = plan.agent_config.sampling
+    return offline.run_offline(folder, episodes, env, create, sampling, plan.training, plan.seed, resume=resume)
+
+
+SHORT = ["held_out=0", "batch_size=128", "updates=1_500", "eval_every=1_500", "eval_episodes=1"]
+SMALL_DT = ["batch_size=64", "updates=300", "width=32", "layers=1", "context=5"]
+# Success at any step over 100 episodes, the data, and settings. Those on `point` are told the goal.
+REACHED = {
+    ("td-infonce", "point"): (0.9, ["updates=700"]),
+    ("contrastive-rl", "point"): (0.75, ["updates=1_000"]),
+    ("gc-iql", "point"): (0.9, []),
+    ("gcbc", "point"): (0.9, ["updates=800"]),
+    ("iql", "point-one-goal"): (0.8, []),
+    ("td3-bc", "point-one-goal"): (0.8, ["updates=800"]),
+    ("dt", "point-one-goal"): (0.8, SMALL_DT),
+}
+
+
+@pytest.mark.parametrize(("agent", "env"), REACHED)
+def test_agent_learns_from_stored_walks(agent: str, env: str, tmp_path: Path) -> None:
+    """From aimless walks; TD3+BC and DT, which lean on the mean stored action, from walks of which half have an aim."""
+    least, settings = REACHED[agent, env]
+    result = go(*start(tmp_path / "run", agent, env, [*SHORT, *settings], seed=101))
+    assert result["success_any"] >= least, result
+
+
+@pytest.mark.parametrize("env", ["point", "point-one-goal"])
+def test_an_untrained_policy_does_not_reach_points(env: str, tmp_path: Path) -> None:
+    """The learning test can fail: with one update success stays at chance."""
+    result = go(*start(tmp_path / "run", "gcbc", env, ["updates=1", "hidden=8", "held_out=0"]))
+    assert result["success_any"] < 0.35
+
+
+def test_a_stopped_run_continues_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = start(tmp_path / "straight", "td-infonce", "point", TINY)
+    go(*parts)
+    stopped = RunFolder.create(tmp_path / "stopped", parts[0].as_json(parts[1].spec))
+    calls, original = 0, offline._Run.iterate
+
+    def interrupted(self: Any, log: Any) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 4:  # between two evaluations
+            raise KeyboardInterrupt
+        return original(self, log)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(offline._Run, "iterate", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            go(*parts[:3], stopped)
+    assert not stopped.complete
+    go(*parts[:3], stopped, resume=True)
+    assert stopped.complete
+    names = ("straight", "stopped")
+    one, two = (checkpoint.read(checkpoint.latest(tmp_path / name), "agent")[1]["agent"] for name in names)
+    for key in one:
+        np.testing.assert_array_equal(one[key], two[key], err_msg=key)
+    rows = [list(read_metrics(tmp_path / name)) for name in names]
+    assert [row["updates"] for row in rows[0]] == [20, 40, 40]
+    assert {"heldout/critic_loss", "heldout/actor_loss", "eval/success_any", "critic/loss"} <= set(rows[0][0])
+    for first, second in zip(*rows, strict=True):
+        assert {k: v for k, v in first.items() if "time" not in k} == {
+            k: v for k, v in second.items() if "time" not in k
+        }
+
+
+def test_what_is_held_out_is_whole_episodes() -> None:
+    episodes = random_walks()
+    train, held_out = offline.split(episodes, 0.1, seed=5)
+    assert held_out is not None
+    assert (len(train), len(held_out)) == (270, 30)
+    assert not set(train.start) & set(held_out.start)
+    np.testing.assert_array_equal(offline.split(episodes, 0.1, seed=5)[0].start, train.start)
+    assert offline.split(episodes, 0.0, seed=5)[1] is None
+    assert offline.split(episodes.chosen(np.array([0])), 0.5, seed=5)[1] is None
+    tiny = offline.split(episodes.chosen(np.array([0, 1])), 0.01, seed=5)
+    assert tiny[1] is not None
+    assert len(tiny[0]) == len(tiny[1]) == 1
+
+
+def test_a_task_rewards_the_states_near_its_goal() -> None:
+    states = np.array([[0, 0], [0.5, 0], [1, 0]], np.float32)
+    episodes = Episodes.of([Episode(states, states, np.zeros((2, 1), np.float32), states[0])])
+    spec = EnvSpec("test", 2, 1, 2, 2, tolerance=0.6)
+    task = offline.with_task(episodes, [1.0, 0.0], spec, 0.0)
+    np.testing.assert_array_equal(task.reward, [0, 1, 1])
+    np.testing.assert_array_equal(task.reward_to_come, [1, 1, 0])
+    np.testing.assert_array_equal(task.goal, [[1, 0]])
+    np.testing.assert_array_equal(offline.with_task(episodes, [1.0, 0.0], spec, 0.1).reward, [0, 0, 1])
+    for goal, known, radius, message in (
+        ([9.0, 9.0], spec, 0.0, "no state of the data"),
+        ([1.0], spec, 0.0, "needs 2 numbers"),
+        ([1.0, 0.0], dataclasses.replace(spec, tolerance=None), 0.0, "near enough"),
+    ):
+        with pytest.raises(UserError, match=message):
+            offline.with_task(episodes, goal, known, radius)
+
+
+def test_the_goal_of_a_task_is_the_environments_only_one() -> None:
+    np.testing.assert_allclose(offline.task_goal(envs.make("point-one-goal")), [0.6, 0.6], rtol=1e-5)
+    with pytest.raises(UserError, match="many goals"):
+        offline.task_goal(envs.make("point"))
+
+
+def test_a_remembering_policy_sees_the_steps_before() -> None:
+    seen: list[History | None] = []
+
+    def act(observation: np.ndarray, goal: np.ndarray, history: History | None) -> np.ndarray:
+        seen.append(history)
+        return 10 * observation
+
+    policy = remembering(3, act)
+    for episode in range(2):
+        for time in range(4):
+            policy(np.array([episode * 100.0 + time]), np.zeros(1), time)
+    assert seen[0] is None
+    assert seen[4] is None
+    assert seen[1] is not None
+    np.testing.assert_array_equal(seen[1].time, [-1, 0])
+    np.testing.assert_array_equal(seen[1].action, [[0], [0]])
+    assert seen[7] is not None
+    np.testing.assert_array_equal(seen[7].time, [1, 2])
+    np.testing.assert_array_equal(seen[7].observation, [[101], [102]])
+    np.testing.assert_array_equal(seen[7].action, [[1010], [1020]])
+
+
+def test_dt_looks_neither_at_padding_nor_ahead() -> None:
+    config = dataclasses.replace(agents.load("dt").Config(), width=8, context=4)
+    agent = agents.load("dt").Agent.create(jax.random.PRNGKey(0), EnvSpec("test", 3, 2, 2, 9), config)
+    key, goal = jax.random.PRNGKey(1), jnp.zeros(2)
+    observation, past = jax.random.normal(key, (3,)), jax.random.normal(key, (3, 3))
+    alone = agent.act(observation, goal, key)
+    padded = History(past, jnp.ones((3, 2)), jnp.full(3, -1))
+    np.testing.assert_allclose(agent.act(observation, goal, key, history=padded), alone, rtol=1e-4, atol=1e-6)
+    real = padded._replace(time=jnp.arange(3))
+    assert not np.allclose(agent.act(observation, goal, key, history=real), alone, atol=1e-4)
+    inputs = past, jnp.ones((3, 2)), jnp.ones(3), jnp.arange(3)
+    before = agent.actor(*inputs)
+    later = agent.actor(past.at[2].add(1), jnp.ones((3, 2)).at[1].add(1), *inputs[2:])
+    np.testing.assert_allclose(later[:2], before[:2], rtol=1e-5)  # action 1 comes after its own prediction
+    assert not np.allclose(later[2], before[2], atol=1e-4)
+
+
+def test_td3_bc_moves_its_policy_every_second_time() -> None:
+    config = dataclasses.replace(agents.load("td3-bc").Config(), hidden=(8,))
+    agent = agents.load("td3-bc").Agent.create(jax.random.PRNGKey(0), envs.make("point-one-goal").spec, config)
+    episodes = offline.with_task(random_walks(), [0.6, 0.6], envs.make("point-one-goal").spec, 0.0)
+    batch = offline.sample(episodes, np.random.default_rng(0), (16,), config.sampling)
+    weights = []
+    for _ in range(3):
+        agent, _ = agent.update(batch)
+        weights.append(np.array(agent.actor.net.weights[0]))
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert not np.array_equal(weights[1], weights[2])
+
+
+def test_gc_iql_counts_a_goal_as_reached_only_at_the_next_state() -> None:
+    module = agents.load("gc-iql")
+    config = dataclasses.replace(module.Config(), hidden=(8,), next_share=0.25, future_share=0.5)
+    agent = module.Agent.create(jax.random.PRNGKey(0), envs.make("point").spec, config)
+    batch = offline.sample(random_walks(), np.random.default_rng(0), (64,), config.sampling)
+    goal, reached = agent._goals(batch)
+    np.testing.assert_array_equal(goal[:16], batch.next_goal[:16])
+    np.testing.assert_array_equal(reached[:16], 1)
+    np.testing.assert_array_equal(goal[16:48], batch.future_goal[16:48])
+    np.testing.assert_array_equal(reached[48:], 0)
+
+
+def test_the_offline_presets_are_those_of_the_paper_and_of_its_release() -> None:
+    presets, training = agents.load("td-infonce").OFFLINE, offline.PRESETS
+    paper, release = presets["paper"], presets["release"]
+    assert (paper.cloning_share, paper.cloning_sum, paper.hidden) == (0.1, True, (512,) * 4)
+    assert (release.cloning_share, release.cloning_sum, release.hidden) == (0.2, False, (1024,) * 4)
+    assert (training["paper"].batch_size, training["release"].batch_size) == (256, 1024)
+    for config in (paper, release):
+        assert (config.actor_future_share, config.critic_future_share, config.discount) == (1.0, 0.0, 0.99)
+        assert (config.actor_rate, config.critic_rate, config.critics) == (5e-5, 3e-4, 2)
+    assert training["paper"].updates == 500_000
+    crl = agents.load("contrastive-rl").OFFLINE["paper"]
+    assert (crl.cloning_share, crl.critics, crl.hidden, crl.representation_size) == (0.05, 2, (1024, 1024), 16)
+    built = recipe.build("", "contrastive-rl", "paper", 0, goal_space=None, dataset="x")
+    assert built.training.batch_size == 1024
+    iql = agents.load("iql").OFFLINE["paper"]
+    assert (iql.expectile_level, iql.sharpness, iql.hidden, iql.actor_rate) == (0.9, 10.0, (256, 256), 3e-4)
+
+
+@pytest.fixture(scope="module")
+def walks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("data") / "walks.npz", random_walks())
+
+
+@pytest.fixture(scope="module")
+def dt_run(walks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the agent that needs most: a task, sequences and a memory."""
+    out = tmp_path_factory.mktemp("runs") / "dt"
+    words = ["train", "--dataset", str(walks), "--env", "point-one-goal", "--agent", "dt", "--updates", "20"]
+    words += ["--out", str(out), "--set", "width=8", "context=4", "eval_every=10", "updates_per_call=10"]
+    assert main([*words, "batch_size=8", "eval_episodes=2", "final_episodes=2"]) == 0
+    return out
+
+
+def test_train_eval_load_and_report_of_an_offline_run(dt_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = json.loads((dt_run / "config.json").read_text())
+    assert config["kind"] == "offline"
+    np.testing.assert_allclose(config["test_goal"], [0.6, 0.6], rtol=1e-5)
+    assert config["data"]["episodes"] == 300
+    assert (dt_run / "COMPLETE").is_file()
+    for name in ("figure.png", "losses.svg", "table.md"):
+        assert (dt_run / name).is_file()
+    capsys.readouterr()
+    assert main(["eval", str(dt_run), "--episodes", "2", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["agent"], result["env"], result["updates"], result["env_steps"]) == ("dt", "point-one-goal", 20, 0)
+    policy = tdinfonce.load(str(dt_run))
+    assert policy.act(np.zeros((3, 2)), np.zeros((3, 2))).shape == (3, 2)
+    assert main(["report", str(dt_run)]) == 0
+    assert main(["train", "--resume", str(dt_run)]) == 0
+    assert "complete already" in capsys.readouterr().out
+
+
+def test_without_an_environment_the_losses_are_the_report(
+    walks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    words = ["train", "--dataset", str(walks), "--goal", "0:2", "--agent", "gcbc", "--updates", "20", "--out", str(out)]
+    assert main([*words, "--set", "hidden=8", "eval_every=10", "updates_per_call=10", "batch_size=8"]) == 0
+    assert "not evaluated" in capsys.readouterr().out
+    assert "heldout/actor_loss" in (out / "table.md").read_text()
+    assert main(["eval", str(out), "--episodes", "2"]) == 2
+    assert "--env" in capsys.readouterr().err
+    assert main(["eval", str(out), "--episodes", "2", "--env", "point"]) == 0
+    (out / "COMPLETE").unlink()
+    write(walks.with_name("other.npz"), random_walks().chosen(np.arange(10)))
+    config = json.loads((out / "config.json").read_text())
+    (out / "config.json").write_text(json.dumps(config | {"dataset": str(walks.with_name("other.npz"))}))
+    assert main(["train", "--resume", str(out)]) == 2
+    assert "is not what the run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--agent", "iql"], "--test-goal"),
+        (["--agent", "iql", "--test-goal", "0.5", "0.5"], "reward_radius"),
+        (["--agent", "iql", "--env", "point"], "many goals"),
+        (["--agent", "iql", "--env", "point-one-goal", "--test-goal", "1"], "needs 2 numbers"),
+        (["--agent", "gcbc", "--preset", "release"], "unknown preset"),
+        (["--agent", "gcbc", "--env-steps", "10"], "--updates"),
+        (["--agent", "gcbc", "--updates", "0"], "updates"),
+        (["--agent", "gcbc", "--goal", "0:1", "--env", "point"], "choose the goal's coordinates"),
+        (["--agent", "td-infonce", "--set", "cloning_share=2"], "between 0 and 1"),
+        (["--agent", "dt", "--env", "point-one-goal", "--set", "heads=3"], "multiple"),
+        (["--agent", "iql", "--set", "expectile_level=1"], "below 1"),
+        (["--agent", "gc-iql", "--set", "next_share=0.9"], "together at most 1"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    words: list[str],
+    message: str,
+    walks: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "--dataset", str(walks), *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--dataset", "nowhere.npz"], "no data set"),
+        (["--updates", "5", "--env", "point"], "--dataset"),
+        (["--env", "point", "--agent", "iql"], "stored data only"),
+    ],
+)
+def test_bad_input_without_data(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", *words]) == 2
+    assert message in capsys.readouterr().err

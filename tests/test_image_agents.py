@@ -50,10 +50,16 @@ def create(name: str, config: Any) -> Any:
     return agents.load(name).Agent.create(jax.random.PRNGKey(0), SPEC, config)
 
 
+def members(network: Any) -> tuple[Any, ...]:
+    return network if isinstance(network, tuple) else (network,)
+
+
 def moved(agent: Any, new: Any, part: str) -> bool:
-    """Whether every layer of a network's torso has learned something."""
-    pairs = zip(getattr(agent, part).torso.weights, getattr(new, part).torso.weights, strict=True)
-    return all(not np.array_equal(old, now) for old, now in pairs)
+    """Whether every layer of every torso of a network, or of an ensemble of them, has learned something."""
+    torsos = [[member.torso.weights for member in members(getattr(a, part))] for a in (agent, new)]
+    return all(
+        not np.array_equal(old, now) for pair in zip(*torsos, strict=True) for old, now in zip(*pair, strict=True)
+    )
 
 
 @pytest.mark.parametrize(("name", "torso"), [*((name, "patches") for name in ONLINE), ("td-infonce", "conv")])
@@ -168,7 +174,7 @@ def test_td_infonce_trains_on_images(on_disk: bool, tmp_path: Any) -> None:
 
     result = run_online(folder, Dots(), make, seen.sampling, config, 0)
     assert result["updates"] == 75
-    assert scales == [None]
+    assert scales == [None, None], "one agent for the compiler, one to learn; neither with a scale"
     rows = [row for row in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines() if "critic/loss" in row]
     assert rows
     assert not any("NaN" in row or "Infinity" in row for row in rows)

@@ -51,7 +51,7 @@ REACHED = {
     ("gc-iql", "point"): (0.9, []),
     ("gcbc", "point"): (0.9, ["updates=800"]),
     ("iql", "point-one-goal"): (0.8, []),
-    ("td3-bc", "point-one-goal"): (0.8, ["updates=800"]),
+    ("td3-bc", "point-one-goal"): (0.8, ["updates=1500"]),
     ("dt", "point-one-goal"): (0.8, SMALL_DT),
 }
 
@@ -233,7 +233,8 @@ def walks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def dt_run(walks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the agent that needs most: a task, sequences and a memory."""
     out = tmp_path_factory.mktemp("runs") / "dt"
-    words = ["train", "--dataset", str(walks), "--env", "point-one-goal", "--agent", "dt", "--updates", "20"]
+    words = ["train", "--dataset", str(walks), "--goal", "0:2", "--env", "point-one-goal", "--agent", "dt"]
+    words += ["--updates", "20"]
     words += ["--out", str(out), "--set", "width=8", "context=4", "eval_every=10", "updates_per_call=10"]
     assert main([*words, "batch_size=8", "eval_episodes=2", "final_episodes=2"]) == 0
     return out
@@ -303,6 +304,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    words = [*words, *([] if "--goal" in words else ["--goal", "0:2"])]
     assert main(["train", "--dataset", str(walks), *words]) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -313,7 +315,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--dataset", "nowhere.npz"], "no data set"),
+        (["--dataset", "nowhere.npz"], "nowhere.npz: there is no such file"),
         (["--updates", "5", "--env", "point"], "--dataset"),
         (["--env", "point", "--agent", "iql"], "stored data only"),
     ],

@@ -28,7 +28,7 @@ TOLERANCE = 0.05
 BEHIND, ABOVE, AROUND = np.array([-0.02, 0, 0]), np.array([0, 0, 0.025]), np.array([0.005, 0, -0.005])
 # An image batch is large: fewer updates in one program. The replay lies on disk, or a checkpoint would copy all of it.
 COMMON: dict[str, Any] = {"replay_on_disk": True, "updates_per_call": 5}
-SETTINGS = {
+SETTINGS: dict[tuple[str, ...], dict[str, Any]] = {
     (name, preset): COMMON | ({"replay_capacity": 100_000, "batch_size": 128} if preset == "fast" else {})
     for name in NAMES
     for preset in ("fast", "paper")
@@ -37,9 +37,12 @@ SETTINGS["fetch-reach-image", "fast"] |= {
     "env_steps": 15_000,
     "warmup_steps": 1_000,
     "eval_every": 1_000,
+    "discount": 0.9,
+    "average_rate": 0.005,
     "exploration_noise": 0.1,
     "exploration_uniform": 0.1,
 }
+SETTINGS["fetch-reach-image", "fast", "td-infonce"] = {"n_step": 3, "temperature": 0.1}
 SETTINGS["fetch-reach-image", "paper"] |= {"env_steps": 500_000}
 
 

@@ -1,4 +1,16 @@
-"""What all tests share: no display, fixed hypothesis settings, small random worlds."""
+"""What all tests share: compiled programs, fixed hypothesis settings, small random worlds."""
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+# Most of the time goes into compiling, and often the same: workers, child processes and later runs share it. JAX reads
+# these when it is imported, so they come first.
+_version = f"{metadata.version('jaxlib')}-{platform.machine()}-{platform.node()}"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / f"jax-{_version}"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import hypothesis
 import numpy as np

@@ -1,0 +1,83 @@
+"""AntMaze from stored walks: six data sets, the paper's seven methods and one of ours, beside the paper's table."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tdinfonce.analysis import grid as draw
+from tdinfonce.experiments import Experiment, _data
+from tdinfonce.experiments._antmaze_paper import COLUMNS, PAPER
+from tdinfonce.training.sweep import GridRun
+
+TITLE = "AntMaze, offline"
+AGENTS = (*COLUMNS, "gc-iql")
+NOTE = (
+    "The paper's figures are on D4RL's data (v2), ours on data made anew with D4RL's recipe: compare methods on one "
+    "task, not ours with the paper's cell by cell. Goal-conditioned IQL is ours; the paper's IQL is told no goal."
+)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Tasks, seeds and budget, equal for all agents."""
+
+    tasks: tuple[str, ...]
+    """Environments; each has the data set of its name."""
+    settings: tuple[str, ...] = ()
+    """Settings of every agent."""
+    settings_of: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Further settings of some agents."""
+    once: tuple[str, ...] = ()
+    """Agents that get one seed, whatever the others get."""
+    preset: str = "fast"
+    """Where settings start from."""
+    aimless: bool = False
+    """Whether a few random steps, made on the spot, take the place of the data sets."""
+
+
+SMOKE = ("updates=20", "eval_every=20", "eval_episodes=1", "final_episodes=1", "updates_per_call=10", "batch_size=16")
+DEFAULT = ("updates=100_000", "eval_every=20_000", "eval_episodes=10")
+BUDGETS = {
+    # The radius is wide, so that the agents of one task find a reward in data that reach nothing.
+    "smoke": Grid(("antmaze-umaze",), (*SMOKE, "reward_radius=20"), aimless=True),
+    # A step of DT is on 24 pieces of 10 states: as many states as the others' 256, and as fast.
+    "default": Grid(
+        ("antmaze-umaze", "antmaze-medium-diverse"),
+        DEFAULT,
+        settings_of=(("dt", ("batch_size=24",)),),
+        once=("qrl", "dt", "iql", "td3-bc", "gc-iql"),
+    ),
+    "paper": Grid(tuple(PAPER), preset="paper"),
+}
+
+
+def runs(config: Grid, seeds: int) -> list[GridRun]:
+    """Every task, agent and seed."""
+    cells = []
+    for task in config.tasks:
+        source = _data.AIMLESS if config.aimless else _data.dataset_id(task)
+        for agent in AGENTS:
+            settings = (*config.settings, *dict(config.settings_of).get(agent, ()))
+            for seed in range(1 if agent in config.once else seeds):
+                name = f"{task}--{agent}--{seed}"
+                cells.append(GridRun(name, task, agent, seed, config.preset, settings, dataset=source))
+    return cells
+
+
+def report(folder: Path) -> None:
+    """Draw curves and bars, and write the table with the paper's beside ours."""
+    draw.report(folder, TITLE, AGENTS)
+    draw.write_beside(folder, AGENTS, PAPER, NOTE)
+
+
+EXPERIMENT = Experiment(
+    shows="which methods learn to walk an ant through mazes from stored walks, beside the paper's table",
+    paper="Sec. 4.2, Table 1",
+    duration={"smoke": "3 min", "default": "5 h", "paper": "months"},
+    budgets=BUDGETS,
+    report=report,
+    seeds={"smoke": 1, "default": 2, "paper": 5},
+    work=lambda config, seeds: len(runs(config, seeds)),
+    grid=runs,
+    check=lambda config: None if config.aimless else _data.require(config.tasks),
+    prepare=lambda config, folder: _data.make_aimless(folder, config.tasks[0]) if config.aimless else None,
+)

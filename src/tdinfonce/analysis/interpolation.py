@@ -17,8 +17,8 @@ POINTS = 12
 FILE = "representations.npz"
 MEANING = (
     "The paper claims, by eye, that the states between are those of the best way to the goal. Here: the share of "
-    "points whose cell lies on a shortest way, beside that of all states; and the rank correlation of the points' order "
-    "with the steps left, -1 if each point is nearer to the goal than the one before."
+    "points whose cell lies on a shortest way, beside that of all states; and the rank correlation of their order with "
+    "the steps left, -1 if each point is nearer to the goal than the one before."
 )
 
 

@@ -12,10 +12,12 @@ from tdinfonce.errors import UserError
 from tdinfonce.training.behaviour import Behaviour, record_episode
 from tdinfonce.training.generate import make_data
 
-__all__ = ["AIMLESS", "dataset_id", "make_aimless", "make_missing", "require"]
+__all__ = ["AIMLESS", "SMOKE", "dataset_id", "make_aimless", "make_missing", "require"]
 
 AIMLESS = "aimless-v0"
 """Where aimless data lie in an experiment's folder."""
+SMOKE = ("updates=20", "eval_every=20", "eval_episodes=1", "final_episodes=1", "updates_per_call=10", "batch_size=16")
+"""Settings of a run that is there to see that it runs."""
 
 
 def dataset_id(name: str) -> str:

@@ -34,12 +34,11 @@ class Grid:
     """Whether a few random steps, made on the spot, take the place of the data sets."""
 
 
-SMOKE = ("updates=20", "eval_every=20", "eval_episodes=1", "final_episodes=1", "updates_per_call=10", "batch_size=16")
 DEFAULT = ("updates=100_000", "eval_every=20_000", "eval_episodes=10")
 BUDGETS = {
     # The radius is wide, so that the agents of one task find a reward in data that reach nothing.
-    "smoke": Grid(("antmaze-umaze",), (*SMOKE, "reward_radius=20"), aimless=True),
-    # A step of DT is on 24 pieces of 10 states: as many states as the others' 256, and as fast.
+    "smoke": Grid(("antmaze-umaze",), (*_data.SMOKE, "reward_radius=20"), aimless=True),
+    # DT: 24 pieces of 10 states are about as many states as the others' 256.
     "default": Grid(
         ("antmaze-umaze", "antmaze-medium-diverse"),
         DEFAULT,

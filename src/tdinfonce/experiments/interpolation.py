@@ -31,9 +31,8 @@ class Study:
     """Whether a few random steps, made on the spot, take the place of the data set."""
 
 
-SMOKE = ("updates=20", "eval_every=20", "eval_episodes=1", "final_episodes=1", "updates_per_call=10", "batch_size=16")
 BUDGETS = {
-    "smoke": Study("pointmaze-umaze", SMOKE, pairs=2, states=50, anchors=20, aimless=True),
+    "smoke": Study("pointmaze-umaze", _data.SMOKE, pairs=2, states=50, anchors=20, aimless=True),
     "default": Study("antmaze-medium-play", ("updates=100_000", "eval_every=20_000", "eval_episodes=10")),
     "paper": Study("antmaze-medium-play", preset="paper"),
 }

@@ -25,9 +25,8 @@ class Grid:
     """Whether a few random steps, made on the spot, take its place."""
 
 
-SMOKE = ("updates=20", "eval_every=20", "eval_episodes=1", "final_episodes=1", "updates_per_call=10", "batch_size=16")
 BUDGETS = {
-    "smoke": Grid("pointmaze-umaze", SMOKE, aimless=True),
+    "smoke": Grid("pointmaze-umaze", _data.SMOKE, aimless=True),
     "default": Grid("pointmaze-medium", ("updates=60_000", "eval_every=10_000", "final_episodes=200")),
     "paper": Grid("pointmaze-medium", ("updates=500_000", "eval_every=25_000", "final_episodes=200")),
 }

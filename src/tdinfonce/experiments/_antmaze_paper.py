@@ -4,7 +4,7 @@ The authors ran TD InfoNCE and QRL; they took the other columns from the contras
 seeds, where there are any.
 """
 
-__all__ = ["COLUMNS", "PAPER"]
+__all__ = ["COLUMNS", "NOTE", "PAPER"]
 
 COLUMNS = ("td-infonce", "qrl", "contrastive-rl", "gcbc", "dt", "iql", "td3-bc")
 TABLE = {
@@ -16,3 +16,7 @@ TABLE = {
     "large-diverse": ("55.6 ± 3.6", "51.5 ± 3.8", "54.1 ± 5.5", "36.9", "0.2", "47.5", "0.0"),
 }
 PAPER = {f"antmaze-{task}": dict(zip(COLUMNS, row, strict=True)) for task, row in TABLE.items()}
+NOTE = (
+    "The paper's figures are on D4RL's data (v2), ours on data made anew with D4RL's recipe: compare methods on one "
+    "task, not ours with the paper's cell by cell. Goal-conditioned IQL is ours; the paper's IQL is told no goal."
+)

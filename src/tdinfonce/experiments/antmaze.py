@@ -5,15 +5,11 @@ from pathlib import Path
 
 from tdinfonce.analysis import grid as draw
 from tdinfonce.experiments import Experiment, _data
-from tdinfonce.experiments._antmaze_paper import COLUMNS, PAPER
+from tdinfonce.experiments._antmaze_paper import COLUMNS, NOTE, PAPER
 from tdinfonce.training.sweep import GridRun
 
 TITLE = "AntMaze, offline"
 AGENTS = (*COLUMNS, "gc-iql")
-NOTE = (
-    "The paper's figures are on D4RL's data (v2), ours on data made anew with D4RL's recipe: compare methods on one "
-    "task, not ours with the paper's cell by cell. Goal-conditioned IQL is ours; the paper's IQL is told no goal."
-)
 
 
 @dataclass(frozen=True)
@@ -57,8 +53,9 @@ def runs(config: Grid, seeds: int) -> list[GridRun]:
         for agent in AGENTS:
             settings = (*config.settings, *dict(config.settings_of).get(agent, ()))
             for seed in range(1 if agent in config.once else seeds):
-                name = f"{task}--{agent}--{seed}"
-                cells.append(GridRun(name, task, agent, seed, config.preset, settings, dataset=source))
+                cells.append(
+                    GridRun(f"{task}--{agent}--{seed}", task, agent, seed, config.preset, settings, dataset=source)
+                )
     return cells
 
 

@@ -93,7 +93,8 @@ def draw_grid(root: Path, grid: dict[str, dict[str, Series]], variants: Sequence
         axes[0][column].set(title=task, ylim=(-0.03, 1.03))
         axes[1][column].set_ylim(bottom=0)
         _bars(axes[2][column], [grid[task][v].finals for v in present], present)
-    axes[0][0].legend(frameon=False, fontsize=8)
+    if axes[0][0].get_legend_handles_labels()[0]:
+        axes[0][0].legend(frameon=False, fontsize=8)
     figure.suptitle(title)
     save(figure, root)
 

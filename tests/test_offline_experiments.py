@@ -163,12 +163,12 @@ def circle(angle: np.ndarray) -> np.ndarray:
 
 def test_interpolation_follows_the_arc() -> None:
     states = circle(np.linspace(0, np.pi, 181))
-    share = np.linspace(0, 1, 5)
+    share = np.linspace(0, 1, 4)
     middle = interpolation.slerp(states[0], states[90], share)
     assert np.allclose(middle, circle(share * np.pi / 2))
-    assert interpolation.parametric(states[0], states[90], states, share).tolist() == [0, 22, 45, 67, 90]
+    assert interpolation.parametric(states[0], states[90], states, share).tolist() == [0, 30, 60, 90]
     found = interpolation.nonparametric(states[0], states[90], states, states, 0.5, share)
-    assert (found[0], found[2], found[-1]) == (0, 45, 90)
+    assert (found[0], found[-1]) == (0, 90)
     assert np.all(np.diff(found) > 0)
 
 

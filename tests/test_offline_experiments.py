@@ -69,6 +69,9 @@ def test_stitching_is_compared_at_one_budget() -> None:
     assert {cell.env for cell in cells} == {"pointmaze-medium-far"}
     assert {cell.dataset for cell in cells} == {"tdinfonce/pointmaze-medium-stitch-v0"}
     assert {cell.seed for cell in cells} == {0, 1, 2}
+    for agent in ("td-infonce", "contrastive-rl", "qrl"):
+        plan = recipe.build("pointmaze-medium-far", agent, "fast", 0, goal_space=None, dataset="data")
+        assert plan.agent_config.actor_future_share == 0.5, "far goals are nobody's future"
 
 
 def test_the_table_shows_the_papers_numbers_beside_ours(tmp_path: Path) -> None:

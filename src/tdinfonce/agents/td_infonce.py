@@ -30,6 +30,8 @@ from tdinfonce.agents._common import (
     propose,
     rescale,
     scale_batch,
+    scale_goal,
+    scale_observation,
     training_goals,
 )
 from tdinfonce.networks.actor import Actor
@@ -183,6 +185,12 @@ class Agent(eqx.Module):
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mode of the averaged policy."""
         return act(self.average if greedy else self.actor, self.scale, observation, goal, key, greedy=greedy)
+
+    def represent(self, observation: Array, action: Array, goal: Array) -> Array:
+        """φ of raw inputs, one row each, with length one; of an ensemble, the first member's."""
+        inputs = scale_observation(self.scale, observation), action, scale_goal(self.scale, goal)
+        left = self.critic.embed(*inputs)[0]
+        return left / jnp.linalg.norm(left, axis=-1, keepdims=True)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""

@@ -8,7 +8,7 @@ import numpy as np
 from tdinfonce.analysis.style import new_figure, save
 from tdinfonce.data.episodes import Episodes
 
-__all__ = ["draw", "flipped_share", "reach_rate", "report"]
+__all__ = ["draw", "draw_walls", "flipped_share", "reach_rate", "report"]
 
 ANT_OBSERVATION = 29
 QUATERNION = slice(3, 7)
@@ -75,7 +75,7 @@ def draw(folder: Path, episodes: Episodes, record: dict[str, Any]) -> None:
         paths.plot(path[0, 0], path[0, second], marker="o", color="#222222", markersize=2)
     paths.set_title(f"{min(DRAWN, len(episodes))} of {len(episodes):,} episodes, starts as dots", fontsize=9)
     for axis in (visits, paths):
-        _walls(axis, record.get("maze"))
+        draw_walls(axis, record.get("maze"))
         axis.set(aspect="equal", xlabel="x", ylabel="y")
         axis.grid(False)
     title = " ".join(str(record[k]) for k in ("env", "kind") if record.get(k))
@@ -83,7 +83,7 @@ def draw(folder: Path, episodes: Episodes, record: dict[str, Any]) -> None:
     save(figure, folder, "coverage")
 
 
-def _walls(axis: Any, maze: dict[str, Any] | None) -> None:
+def draw_walls(axis: Any, maze: dict[str, Any] | None) -> None:
     """The maze, if the data say which."""
     if not maze:
         return

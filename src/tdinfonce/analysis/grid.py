@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tdinfonce.analysis.style import label, new_figure, save, series_style
 from tdinfonce.analysis.training import evaluations
 from tdinfonce.errors import UserError
 
-__all__ = ["Series", "draw_grid", "read_grid", "report", "write_drops", "write_grid_table"]
+__all__ = ["Series", "draw_grid", "read_grid", "report", "write_beside", "write_drops", "write_grid_table"]
 
 CURVES = {"success_any": "success, any step", "min_distance": "smallest distance to the goal"}
 
@@ -93,7 +93,8 @@ def draw_grid(root: Path, grid: dict[str, dict[str, Series]], variants: Sequence
         axes[0][column].set(title=task, ylim=(-0.03, 1.03))
         axes[1][column].set_ylim(bottom=0)
         _bars(axes[2][column], [grid[task][v].finals for v in present], present)
-    axes[0][0].legend(frameon=False, fontsize=8)
+    if axes[0][0].get_legend_handles_labels()[0]:
+        axes[0][0].legend(frameon=False, fontsize=8)
     figure.suptitle(title)
     save(figure, root)
 
@@ -144,6 +145,26 @@ def write_drops(root: Path, variants: Sequence[str], suffix: str) -> None:
             pairs = [(clean[seed], changed[seed]) for seed in sorted(clean.keys() & changed.keys())]
             cells = [_drop([a[name] - b[name] for a, b in pairs]) for name in ("success_any", "success_final")]
             lines.append(f"| {task} | {label(variant)} | {len(pairs)} | {' | '.join(cells)} |")
+    with open(root / "table.md", "a", encoding="utf-8") as file:
+        file.write("\n".join([*lines, ""]))
+
+
+def write_beside(root: Path, variants: Sequence[str], paper: Mapping[str, Mapping[str, str]], note: str) -> None:
+    """Add to the table our success at any step beside the paper's, in per cent: a line for each method of each task.
+
+    Args:
+        root: the grid's folder.
+        variants: methods, in order.
+        paper: task → method → what the paper's table says.
+        note: what to keep in mind.
+    """
+    lines = ["## Ours beside the paper's: success in per cent", "", note, ""]
+    lines += ["| task | method | ours, any step | seeds | paper |", "|---|---|---:|---:|---:|"]
+    for task, by_variant in read_grid(root).items():
+        for variant in (v for v in variants if v in by_variant):
+            ours = [100 * run["success_any"] for run in by_variant[variant].finals]
+            theirs = paper.get(task, {}).get(variant, "not in the paper")
+            lines.append(f"| {task} | {label(variant)} | {_cell(ours, digits=1)} | {len(ours)} | {theirs} |")
     with open(root / "table.md", "a", encoding="utf-8") as file:
         file.write("\n".join([*lines, ""]))
 

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import tyro
 
 from tdinfonce.errors import UserError, nearest
-from tdinfonce.training.run_folder import check_folder
 
 __all__ = ["Command"]
 
@@ -42,7 +41,6 @@ class Command:
         if self.seeds is not None and self.seeds < 1:
             raise UserError(f"--seeds must be at least 1; got {self.seeds}")
         out = self.out or Path("runs") / f"{self.name}-{self.budget}"
-        check_folder(out, overwrite=self.overwrite)
         folder = experiments.reproduce(self.name, self.budget, self.seeds, out, overwrite=self.overwrite)
         text = (folder / "table.md").read_text(encoding="utf-8")
         print(text.split("\n## Step sizes")[0].rstrip())

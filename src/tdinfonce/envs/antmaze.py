@@ -16,11 +16,14 @@ from tdinfonce.envs._maze import Body, Cell, Grid, MazeEnv, load_maze
 from tdinfonce.errors import UserError
 from tdinfonce.types import EnvSpec, GoalEnv
 
-__all__ = ["NAMES", "SETTINGS", "goal_spaces", "make"]
+__all__ = ["NAMES", "OFFLINE", "SETTINGS", "goal_spaces", "make"]
 
 SETS = ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
 NAMES = {f"antmaze-{name}": f"walk an ant through D4RL's {name.partition('-')[0]} maze" for name in SETS}
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
+WIDE = {"hidden": (1024,) * 4, "goal_hidden": (1024,) * 4, "batch_size": 1024}
+OFFLINE = {(f"antmaze-large-{name}", "paper", "td-infonce"): WIDE for name in ("play", "diverse")}
+"""The paper's larger networks and batches."""
 MAZES = {"umaze": ("U_MAZE", 700, (0, 8)), "medium": ("MEDIUM_MAZE", 1000, (20, 20))}
 MAZES |= {"large": ("LARGE_MAZE", 1000, (32, 24))}
 """The map of gymnasium-robotics (its walls are D4RL's), the steps of an episode, and the evaluation goal."""

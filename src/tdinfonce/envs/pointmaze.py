@@ -9,7 +9,7 @@ import numpy as np
 from tdinfonce.envs._maze import Body, Cell, Grid, MazeEnv, load_maze
 from tdinfonce.types import EnvSpec, GoalEnv
 
-__all__ = ["NAMES", "SETTINGS", "goal_spaces", "make"]
+__all__ = ["NAMES", "OFFLINE", "SETTINGS", "goal_spaces", "make"]
 
 MAZES = {"umaze": ("U_MAZE", 300), "medium": ("MEDIUM_MAZE", 600), "large": ("LARGE_MAZE", 800)}
 """The map of gymnasium-robotics, and the steps of an episode there."""
@@ -17,6 +17,8 @@ NAMES = {f"pointmaze-{size}": f"push a ball through the {size} maze, between any
     f"pointmaze-{size}-far": f"the same, to a goal at least half of the longest way off ({size})" for size in MAZES
 }
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
+OFFLINE: dict[tuple[str, str], dict[str, Any]] = {(name, "fast"): {"actor_future_share": 0.5} for name in NAMES}
+"""A goal that lies farther off than any stored walk is never a future state: half of the actor's goals are random."""
 
 
 def goal_spaces(name: str) -> tuple[str, ...]:

@@ -43,6 +43,12 @@ class Experiment:
     """(config, seeds): how many units of progress there will be."""
     grid: Callable[[Any, int], Sequence[GridRun]] | None = None
     """(config, seeds): instead of `run`, the training runs this experiment consists of."""
+    check: Callable[[Any], None] | None = None
+    """(config): raise UserError if something is missing that cannot be made, before anything is written."""
+    prepare: Callable[[Any, Path], None] | None = None
+    """(config, folder): make what a grid needs, such as data; called again on what is there, it does nothing."""
+    measure: Callable[[Any, Path], None] | None = None
+    """(config, folder): what the report needs from the trained runs of a grid beyond their metrics."""
 
 
 def names() -> dict[str, str]:
@@ -67,8 +73,10 @@ def reproduce(name: str, budget: str, seeds: int | None, out: Path, *, overwrite
     config = experiment.budgets[budget]
     count = experiment.seeds[budget] if seeds is None else seeds
     described = {"experiment": name, "budget": budget, "seeds": count, "config": asdict(config)}
+    if experiment.check is not None:
+        experiment.check(config)
     if experiment.grid is not None:
-        return _train_grid(experiment, experiment.grid(config, count), described, out, overwrite=overwrite)
+        return _train_grid(experiment, config, described, out, overwrite=overwrite)
     if experiment.run is None or experiment.work is None:
         raise TypeError(f"the experiment {name} has neither a grid nor a run and its work")
     folder = RunFolder.create(out, described, overwrite=overwrite)
@@ -79,17 +87,21 @@ def reproduce(name: str, budget: str, seeds: int | None, out: Path, *, overwrite
     return folder.path
 
 
-def _train_grid(
-    experiment: Experiment, runs: Sequence[GridRun], described: dict[str, Any], out: Path, *, overwrite: bool
-) -> Path:
+def _train_grid(experiment: Experiment, config: Any, described: dict[str, Any], out: Path, *, overwrite: bool) -> Path:
     """Run a grid of training runs, or what is left of it: the same command continues a stopped grid."""
     try:
         same = json.loads((out / CONFIG).read_text(encoding="utf-8")) == json.loads(json.dumps(described))
     except (OSError, ValueError):
         same = False
     folder = RunFolder(out) if same and not overwrite else RunFolder.create(out, described, overwrite=overwrite)
+    assert experiment.grid is not None
+    runs = experiment.grid(config, described["seeds"])
+    if experiment.prepare is not None:
+        experiment.prepare(config, folder.path)
     with Progress(str(described["experiment"]), len(runs), unit="runs", every=60.0) as bar:
         run_grid(folder.path, runs, advance=bar.advance)
+    if experiment.measure is not None:
+        experiment.measure(config, folder.path)
     experiment.report(folder.path)
     folder.finish()
     return folder.path

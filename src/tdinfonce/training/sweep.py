@@ -37,7 +37,7 @@ class GridRun:
     noise: float = 0.0
     """Chance that a step's observation is replaced."""
     dataset: str | None = None
-    """Train offline on these data, and evaluate in the environment."""
+    """Train offline on these data, and evaluate in the environment. A name inside the grid's folder goes first."""
 
     def words(self, root: Path) -> list[str]:
         """The command's words, or those that continue it if it has a checkpoint."""
@@ -47,7 +47,9 @@ class GridRun:
         words = ["train", "--env", self.env, "--agent", self.agent, "--preset", self.preset]
         words += ["--seed", str(self.seed), "--out", str(folder), "--overwrite"]
         words += ["--noise", str(self.noise)] if self.noise else []
-        words += ["--dataset", self.dataset] if self.dataset else []
+        if self.dataset:
+            here = root / self.dataset
+            words += ["--dataset", str(here) if here.is_dir() else self.dataset]
         return [*words, "--set", *self.settings] if self.settings else words
 
 

@@ -1,0 +1,67 @@
+"""The data sets of offline experiments: those that must be here, those that are made, and aimless ones for smoke."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tdinfonce import envs
+from tdinfonce.data._minari import data_folder, minari_root
+from tdinfonce.data._minari_write import write_minari
+from tdinfonce.errors import UserError
+from tdinfonce.training.behaviour import Behaviour, record_episode
+from tdinfonce.training.generate import make_data
+
+__all__ = ["AIMLESS", "SMOKE", "dataset_id", "make_aimless", "make_missing", "require"]
+
+AIMLESS = "aimless-v0"
+"""Where aimless data lie in an experiment's folder."""
+SMOKE = ("updates=20", "eval_every=20", "eval_episodes=1", "final_episodes=1", "updates_per_call=10", "batch_size=16")
+"""Settings of a run that is there to see that it runs."""
+
+
+def dataset_id(name: str) -> str:
+    """Where `tdinfonce data make` puts a data set unless it is told otherwise."""
+    return f"tdinfonce/{name}-v0"
+
+
+def require(names: Sequence[str]) -> None:
+    """Raise UserError with the commands that make what is missing."""
+    missing = [name for name in names if data_folder(minari_root() / dataset_id(name)) is None]
+    if missing:
+        commands = "; ".join(f"tdinfonce data make {name} --policy FILE" for name in missing)
+        raise UserError(f"there is no data set {dataset_id(missing[0])} in {minari_root()}; make it first: {commands}")
+
+
+def make_missing(name: str, kind: str, transitions: int) -> None:
+    """Make a data set that needs no policy file, if it is not here."""
+    place = dataset_id(f"{name}-{kind}")
+    if data_folder(minari_root() / place) is None:
+        make_data(name, minari_root() / place, place, kind=kind, transitions=transitions)
+
+
+def make_aimless(folder: Path, env: str, *, episodes: int = 8, steps: int = 80) -> None:
+    """A few episodes of random actions: no use but to see that everything runs, on a machine without data."""
+    if (folder / AIMLESS).exists():
+        return
+    world = envs.make(env)
+    behaviour = Behaviour(world, _Idle(world.spec.action_size), steps, 1.0, None, renew=False, policy=None)
+    recorded = [record_episode(behaviour, 0, index) for index in range(episodes)]
+    record = {"env": env, "kind": "aimless", "seed": 0, "maze": behaviour.env.grid.as_json()}
+    write_minari(folder / f"{AIMLESS}.partial", f"tdinfonce/{AIMLESS}", world.spec, recorded, record)
+    (folder / f"{AIMLESS}.partial").rename(folder / AIMLESS)
+    world.close()
+
+
+class _Idle:
+    """Nobody steers; the noise does."""
+
+    def __init__(self, size: int) -> None:
+        self._nothing = np.zeros(size)
+
+    def begin(self, observation: np.ndarray, goal: np.ndarray) -> None:
+        """Nothing to remember."""
+
+    def act(self, observation: np.ndarray, goal: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """No action."""
+        return self._nothing

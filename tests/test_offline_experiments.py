@@ -1,0 +1,187 @@
+"""The offline experiments: valid cells, smoke on a machine without data, the paper's table, missing data sets."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("h5py")
+pytest.importorskip("gymnasium_robotics")
+
+from tdinfonce import experiments
+from tdinfonce.analysis import grid as draw
+from tdinfonce.analysis import interpolation
+from tdinfonce.cli import main
+from tdinfonce.experiments import _data, antmaze
+from tdinfonce.training import recipe
+
+OFFLINE = ["antmaze", "pointmaze-stitch", "interpolation"]
+
+
+@pytest.mark.parametrize("name", OFFLINE)
+def test_every_cell_is_a_valid_recipe(name: str) -> None:
+    experiment = experiments.load(name)
+    assert experiment.grid is not None
+    for budget, config in experiment.budgets.items():
+        cells = experiment.grid(config, experiment.seeds[budget])
+        assert len({cell.name for cell in cells}) == len(cells)
+        for cell in cells:
+            assert len(cell.name.split("--")) == 3
+            assert cell.dataset
+            names = {"goal_space": None, "settings": cell.settings, "dataset": cell.dataset}
+            recipe.build(cell.env, cell.agent, cell.preset, cell.seed, **names)  # type: ignore[arg-type]
+
+
+def test_the_default_antmaze_grid_is_the_promised_one() -> None:
+    experiment = experiments.load("antmaze")
+    assert experiment.grid is not None
+    cells = experiment.grid(experiment.budgets["default"], experiment.seeds["default"])
+    count = {(c.env, c.agent): sum((d.env, d.agent) == (c.env, c.agent) for d in cells) for c in cells}
+    assert {env for env, _ in count} == {"antmaze-umaze", "antmaze-medium-diverse"}
+    assert len(count) == 2 * 8
+    several = {"td-infonce", "contrastive-rl", "gcbc"}
+    assert all(n == (2 if agent in several else 1) for (_, agent), n in count.items())
+    assert len({setting for cell in cells for setting in cell.settings if setting.startswith("updates=")}) == 1
+
+
+def test_the_paper_budget_of_antmaze_is_the_papers() -> None:
+    experiment = experiments.load("antmaze")
+    assert experiment.grid is not None
+    cells = experiment.grid(experiment.budgets["paper"], experiment.seeds["paper"])
+    assert len(cells) == 6 * 8 * 5
+    for cell in cells:
+        if cell.agent == "td-infonce":
+            plan = recipe.build(cell.env, cell.agent, cell.preset, cell.seed, goal_space=None, dataset="data")
+            large = "large" in cell.env
+            assert plan.training.updates == 500_000
+            assert plan.training.batch_size == (1024 if large else 256)
+            assert plan.agent_config.hidden == plan.agent_config.goal_hidden == ((1024 if large else 512),) * 4
+            assert plan.agent_config.cloning_share == 0.1
+
+
+def test_stitching_is_compared_at_one_budget() -> None:
+    experiment = experiments.load("pointmaze-stitch")
+    assert experiment.grid is not None
+    cells = experiment.grid(experiment.budgets["default"], experiment.seeds["default"])
+    assert len({cell.settings for cell in cells}) == 1
+    assert {cell.env for cell in cells} == {"pointmaze-medium-far"}
+    assert {cell.dataset for cell in cells} == {"tdinfonce/pointmaze-medium-stitch-v0"}
+    assert {cell.seed for cell in cells} == {0, 1, 2}
+    for agent in ("td-infonce", "contrastive-rl", "qrl"):
+        plan = recipe.build("pointmaze-medium-far", agent, "fast", 0, goal_space=None, dataset="data")
+        assert plan.agent_config.actor_future_share == 0.5, "far goals are nobody's future"
+
+
+def test_the_table_shows_the_papers_numbers_beside_ours(tmp_path: Path) -> None:
+    for agent, success in (("td-infonce", 0.9), ("gc-iql", 0.5)):
+        folder = tmp_path / f"antmaze-umaze--{agent}--0"
+        folder.mkdir()
+        config = {"kind": "offline", "env": "antmaze-umaze", "agent": agent, "seed": 0}
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "metrics.jsonl").write_text("")
+        summary = {"success_any": success, "success_final": 0.0, "min_distance": 1.0, "updates": 5}
+        (folder / "summary.json").write_text(json.dumps(summary | {"training_seconds": 60.0}))
+    antmaze.report(tmp_path)
+    text = (tmp_path / "table.md").read_text()
+    assert "| antmaze-umaze | TD InfoNCE | 90.0 ± 0.0 | 1 | 84.9 ± 1.2 |" in text
+    assert "| antmaze-umaze | goal-conditioned IQL | 50.0 ± 0.0 | 1 | not in the paper |" in text
+    assert "D4RL's recipe" in text
+
+
+@pytest.mark.parametrize("name", ["antmaze", "interpolation"])
+def test_missing_data_is_one_line_before_anything_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "none"))
+    assert main(["reproduce", name, "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err.strip()
+    assert len(said.splitlines()) == 1
+    first = experiments.load(name).budgets["default"]
+    task = first.tasks[0] if name == "antmaze" else first.env
+    assert f"tdinfonce data make {task} --policy FILE" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_stitch_data_are_made_only_if_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    _data.make_missing("pointmaze-umaze", "stitch", 200)
+    file = tmp_path / "tdinfonce" / "pointmaze-umaze-stitch-v0" / "data" / "main_data.hdf5"
+    stamp = file.stat().st_mtime_ns
+    _data.make_missing("pointmaze-umaze", "stitch", 500)
+    assert file.stat().st_mtime_ns == stamp
+
+
+def shrunk(name: str, agents: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smoke budget with some agents only."""
+    experiment = experiments.load(name)
+    grid = experiment.grid
+    assert grid is not None
+    few = dataclasses.replace(experiment, grid=lambda c, s: [cell for cell in grid(c, s) if cell.agent in agents])
+    monkeypatch.setattr(experiments, "load", lambda _: few)
+
+
+@pytest.mark.parametrize(("name", "agents"), [("antmaze", ("td-infonce", "td3-bc")), ("pointmaze-stitch", ("gcbc",))])
+def test_smoke_needs_no_data(
+    name: str, agents: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "none"))
+    shrunk(name, agents, monkeypatch)
+    words = ["reproduce", name, "--budget", "smoke", "--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert all(draw.label(agent) in text for agent in agents)
+    assert (tmp_path / "out" / "figure.png").is_file()
+    assert not (tmp_path / "none").exists()
+    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*/summary.json")}
+    assert len(done) == len(agents)
+    assert main(words) == 0, "the same command continues a grid"
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in done.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OFFLINE[:2])
+def test_smoke_of_every_agent(name: str, tmp_path: Path) -> None:
+    assert main(["reproduce", name, "--budget", "smoke", "--out", str(tmp_path / "out")]) == 0
+
+
+def test_smoke_of_interpolation_on_a_small_run(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(["reproduce", "interpolation", "--budget", "smoke", "--out", str(out)]) == 0
+    with np.load(out / "representations.npz", allow_pickle=False) as file:
+        assert file["start"].shape == (2, 1, 32)
+        assert np.allclose(np.linalg.norm(file["states"], axis=-1), 1, atol=1e-5)
+        assert len(file["place"]) == file["states"].shape[1]
+    text = (out / "table.md").read_text()
+    assert "| 2 | non-parametric |" in text
+    (out / "figure.png").unlink()
+    assert main(["report", str(out)]) == 0
+    assert (out / "figure.png").is_file()
+
+
+def circle(angle: np.ndarray) -> np.ndarray:
+    return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+
+
+def test_interpolation_follows_the_arc() -> None:
+    states = circle(np.linspace(0, np.pi, 181))
+    share = np.linspace(0, 1, 4)
+    middle = interpolation.slerp(states[0], states[90], share)
+    assert np.allclose(middle, circle(share * np.pi / 2))
+    assert interpolation.parametric(states[0], states[90], states, share).tolist() == [0, 30, 60, 90]
+    found = interpolation.nonparametric(states[0], states[90], states, states, 0.5, share)
+    assert (found[0], found[-1]) == (0, 90)
+    assert np.all(np.diff(found) > 0)
+
+
+def test_the_share_on_a_shortest_way() -> None:
+    # A corridor of three cells, and one beside it that leads nowhere.
+    maze = {
+        "walls": [[1, 1, 1, 1, 1], [1, 0, 0, 0, 1], [1, 1, 0, 1, 1], [1, 1, 1, 1, 1]],
+        "scale": 1.0,
+        "first": [0, 0],
+    }
+    points = np.array([[1.0, -1.0], [2.0, -1.2], [2.0, -2.0], [3.0, -1.0]])
+    assert interpolation.way_share(maze, points, points[0], points[3]) == 0.75
+    assert interpolation.way_share(None, points, points[0], points[3]) is None

@@ -47,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     continued, or 130 after Ctrl-C elsewhere.
     """
     words = [*(sys.argv[1:] if argv is None else argv)]  # the command `list` hides the built-in name here
-    warnings.showwarning = _one_line_warning
+    if argv is None:
+        warnings.showwarning = _one_line_warning
     try:
         return _run(words)
     except UserError as error:

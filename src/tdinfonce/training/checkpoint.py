@@ -118,9 +118,11 @@ def load(run: Path, *names: str, replay: Replay | None = None, best: bool = Fals
 def read(checkpoint: Path, *names: str) -> tuple[dict[str, int], dict[str, dict[str, np.ndarray]]]:
     """The counters and the asked-for parts of a checkpoint, each checked against its SHA-256."""
     manifest = read_manifest(checkpoint)
-    return manifest["counters"], {
-        name: _tensors(checkpoint, f"{name}.safetensors", manifest["files"]) for name in names
-    }
+    files = manifest["files"]
+    for name in files:
+        if name.endswith(".json"):
+            _checked(checkpoint, name, files)
+    return manifest["counters"], {name: _tensors(checkpoint, f"{name}.safetensors", files) for name in names}
 
 
 def read_manifest(checkpoint: Path) -> dict[str, Any]:
@@ -216,7 +218,7 @@ def _own_mark(manifest: dict[str, Any]) -> str:
     return sha256(_as_bytes({name: value for name, value in manifest.items() if name != "sha256"}))
 
 
-def _tensors(checkpoint: Path, name: str, files: dict[str, Any]) -> dict[str, np.ndarray]:
+def _checked(checkpoint: Path, name: str, files: dict[str, Any]) -> bytes:
     path = checkpoint / name
     size, mark = files.get(name, (None, None))
     try:
@@ -227,10 +229,15 @@ def _tensors(checkpoint: Path, name: str, files: dict[str, Any]) -> dict[str, np
         raise Damaged(f"{path} is damaged: {error}") from error
     if sha256(data) != mark:
         raise Damaged(f"{path} is damaged: its SHA-256 does not match the manifest")
+    return data
+
+
+def _tensors(checkpoint: Path, name: str, files: dict[str, Any]) -> dict[str, np.ndarray]:
+    data = _checked(checkpoint, name, files)
     try:
         return parse_tensors(data)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise Damaged(f"{path} is damaged: {error}") from error
+        raise Damaged(f"{checkpoint / name} is damaged: {error}") from error
 
 
 def _restore_replay(checkpoint: Path, replay: Replay) -> list[str]:

@@ -6,6 +6,7 @@ tests in test_safety.py run a few of each.
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import random
@@ -22,8 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from bad_inputs import bad_calls
 from offline_data import random_walks, write
 from run_state import replay_of, state_of
+from tdinfonce.cli import main as command_line
+from tdinfonce.data import _segments
 from tdinfonce.data.replay import Replay
 from tdinfonce.errors import UserError
 from tdinfonce.training import checkpoint, online, recipe
@@ -127,7 +131,9 @@ def damage(root: Path, flips: int, cuts: int, deletions: int) -> Figures:
         copy = root / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(folder.path, copy)
-        victims = [*(copy / "checkpoints" / steps[-1]).iterdir(), *(copy / "checkpoints").glob("replay*/*")]
+        newest = copy / "checkpoints" / steps[-1]
+        needed = [newest.parent / place / s.name for s in checkpoint._needed(newest) for place in _segments.PLACES]
+        victims = sorted([*newest.iterdir(), *needed])
         way(rng.choice(victims), rng)
         replay = Replay(env.spec, plan.training.replay_capacity)
         with warnings.catch_warnings(record=True) as caught:
@@ -330,6 +336,34 @@ def hang(root: Path) -> Figures:
     return {"steps": result["env_steps"], "episodes dropped": result.get("dropped_episodes", 0)}
 
 
+# --- strangers -------------------------------------------------------------------------------------------------------
+
+
+def bad_input(root: Path, count: int) -> Figures:
+    """Wrong calls of the command line: exit code 2, one line, nothing left behind."""
+    wrong, slowest = [], 0.0
+    calls = bad_calls(root, count)
+    for call in calls:
+        said, began = io.StringIO(), time.monotonic()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            try:
+                code = command_line(call)
+            except Exception as error:
+                code = repr(error)
+        slowest = max(slowest, time.monotonic() - began)
+        if code != 2 or len(said.getvalue().strip().splitlines()) != 1 or list(root.iterdir()):
+            wrong.append([call, code, said.getvalue()])
+    return {"tried": len(calls), "one line": len(calls) - len(wrong), "slowest, s": round(slowest, 2), "wrong": wrong}
+
+
+def hostile(root: Path) -> Figures:
+    """Files that were made to do harm, as checkpoints and as data sets; they are tests of their own."""
+    words = [sys.executable, "-m", "pytest", "-n", "0", "-q", "--tb=line", "tests/test_safety.py"]
+    words += ["tests/test_broken_datasets.py", "-k", "hostile or broken or another_type or sizes_are_checked"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return {"exit code": done.returncode, "said": done.stdout.strip().splitlines()[-1:]}
+
+
 # --- time and memory -------------------------------------------------------------------------------------------------
 
 
@@ -410,6 +444,8 @@ PARTS: dict[str, Callable[[Path, float], Figures]] = {
     "disk": lambda root, share: full_disk(root, _of(20, share)),
     "worker": lambda root, share: worker(root, _of(50_000, share), 1000),
     "hang": lambda root, share: hang(root),
+    "bad input": lambda root, share: bad_input(root, _of(500, share)),
+    "hostile files": lambda root, share: hostile(root),
     "kills": lambda root, share: kills(root, _of(50, share), _of(20, share)),
     "overhead": lambda root, share: overhead(root, _of(50_000, share)),
     "soak": lambda root, share: soak(root, 60 * share),

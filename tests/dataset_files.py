@@ -69,12 +69,13 @@ def write_minari_set(folder: Path, episodes: list[Episode]) -> Path:
 
 
 def write_run(folder: Path, episodes: list[Episode], change: Callable[[Arrays], Any] = lambda state: None) -> Path:
-    """A run folder with nothing but a replay in it."""
+    """A run folder with nothing but a replay in it, as checkpoints of format 1 had it."""
     longest = max(len(e.action) for e in episodes)
     replay = Replay(EnvSpec("test", OBSERVATION, ACTION, GOAL, longest), longest * len(episodes))
     for episode in episodes:
         replay.append(episode)
-    state = {name: np.array(array) for name, array in replay.state().items()}
+    state = {name: np.array(array) for name, array in replay.take(0, len(episodes)).items()}
+    state["added"] = np.array([len(episodes)])
     change(state)
     checkpoint = folder / "checkpoints" / "000000000010"
     checkpoint.mkdir(parents=True)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 
-def load(run: str) -> "TrainedPolicy":
-    """Load the policy of a run folder; its ``act(observation, goal)`` needs no environment and no replay."""
+def load(run: str, *, best: bool = False) -> "TrainedPolicy":
+    """Load the newest (or best) policy of a run folder; its ``act(observation, goal)`` needs no environment."""
     # By name: every module imports this one, so a plain import would tie all of them to the trainer.
-    loaded: TrainedPolicy = importlib.import_module("tdinfonce.training.policy").load(run)
+    loaded: TrainedPolicy = importlib.import_module("tdinfonce.training.policy").load(run, best=best)
     return loaded

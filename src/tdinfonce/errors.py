@@ -1,13 +1,21 @@
-"""The one exception that means: the input is wrong, and this line says what to do."""
+"""Why a command ends early, each with a message of one line."""
 
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["UserError", "nearest"]
+__all__ = ["EnvironmentLost", "Stopped", "UserError", "nearest"]
 
 
 class UserError(Exception):
-    """Bad input. The message is one line; the command line prints it and exits with code 2."""
+    """Bad input, or a fault that stops a run. The command line prints the message and exits with code 2."""
+
+
+class Stopped(Exception):
+    """A signal asked a run to end, and it has ended at a safe point. The command line exits with code 75."""
+
+
+class EnvironmentLost(Exception):
+    """The process of an environment died or hangs; what it was doing is lost."""
 
 
 def nearest(kind: str, name: str, known: Iterable[str]) -> UserError:

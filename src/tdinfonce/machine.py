@@ -4,7 +4,7 @@ import ctypes
 import os
 import sys
 
-__all__ = ["keep_freed_memory", "visible_cores"]
+__all__ = ["fix_threads", "keep_freed_memory", "memory", "threads", "visible_cores"]
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Names of glibc's malloc.h."""
@@ -15,6 +15,28 @@ def visible_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def memory() -> int | None:
+    """Bytes of memory in this machine, if it tells."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def threads() -> int:
+    """How many threads JAX works with: what the variable NPROC says, else the visible cores."""
+    asked = os.environ.get("NPROC", "")
+    return int(asked) if asked.isdecimal() and int(asked) > 0 else visible_cores()
+
+
+def fix_threads(count: int) -> None:
+    """Let JAX work with so many threads, whatever cores it sees: the order of a sum depends on it.
+
+    It must be said before JAX makes its first array.
+    """
+    os.environ["NPROC"] = str(count)
 
 
 def keep_freed_memory() -> bool:

@@ -11,13 +11,17 @@ import os
 import pkgutil
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import tdinfonce
-from tdinfonce.errors import UserError, nearest
+from tdinfonce.errors import Stopped, UserError, nearest
 
 __all__ = ["command_names", "main"]
+
+CONTINUE = 75
+"""Exit code: try again, as sysexits.h has it."""
 
 USAGE = """usage: tdinfonce COMMAND [options]
 
@@ -39,32 +43,51 @@ def command_names() -> dict[str, str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return 0, or 2 after one line about bad input, or 130 after Ctrl-C."""
+    """Run a command; return 0, 2 after one line about bad input or a fault, 75 if a signal stopped a run that can be
+    continued, or 130 after Ctrl-C elsewhere.
+    """
     words = [*(sys.argv[1:] if argv is None else argv)]  # the command `list` hides the built-in name here
+    if argv is None:
+        warnings.showwarning = _one_line_warning
     try:
         return _run(words)
     except UserError as error:
-        print(f"tdinfonce: {error}", file=sys.stderr)
+        print(f"tdinfonce: {_flat(error)}", file=sys.stderr)
         return 2
+    except Stopped as stop:
+        print(f"tdinfonce: {_flat(stop)}", file=sys.stderr, flush=True)
+        code = CONTINUE
     except KeyboardInterrupt:
         print("tdinfonce: stopped", file=sys.stderr, flush=True)
+        code = 130
     except BrokenPipeError:
         # The reader (head, less) went away: not our error, and Python must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
-        print(f"tdinfonce: {error}", file=sys.stderr)
+        print(f"tdinfonce: {_flat(error)}", file=sys.stderr)
         return 2
     # Stopped. Free what the frames of the interrupted work held, then leave at once: what had to be saved is saved, and
     # taking JAX's threads down in order can crash.
     if argv is None:
         gc.collect()
-        os._exit(130)
-    return 130
+        os._exit(code)
+    return code
+
+
+def _flat(error: object) -> str:
+    """A message on one line, whatever names of files it holds."""
+    return " ".join(str(error).split())
+
+
+def _one_line_warning(message: Warning | str, *_: Any) -> None:
+    print(f"tdinfonce: warning: {_flat(message)}", file=sys.stderr, flush=True)
 
 
 def _run(words: list[str]) -> int:
     known = command_names()
+    if any("\0" in word for word in words):
+        raise UserError("no option can hold a NUL character")
     if not words or words[0] in ("--help", "-h", "help"):
         lines = []
         for name, module in known.items():

@@ -48,8 +48,8 @@ class Command:
 
     def run(self) -> int:
         """Measure and print."""
-        if not self.seconds > 0:
-            raise UserError(f"--seconds must be positive; got {self.seconds}")
+        if not 0 < self.seconds <= 3600:
+            raise UserError(f"--seconds must be positive, and at most 3600; got {self.seconds}")
         if self.peer is not None:
             return self._race(self.peer)
         rows = [_start_up(), *_estimators(self.seconds), *_online(self.seconds)]

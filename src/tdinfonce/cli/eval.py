@@ -22,6 +22,8 @@ class Command:
     """How many evaluation episodes."""
     env: str | None = None
     """Evaluate here instead of in the run's own environment; needed for a run on data without one."""
+    best: bool = False
+    """Take the policy that did best in the evaluations during training instead of the newest one."""
     json: bool = False
     """Print the metrics as one JSON object instead of a table."""
     video: Path | None = None
@@ -35,6 +37,8 @@ class Command:
         """Evaluate and print."""
         if self.episodes < 1 or self.video_episodes < 1:
             raise UserError("at least one episode is needed")
+        if self.episodes > 10**6 or self.video_episodes > 1000:
+            raise UserError("at most 1,000,000 episodes can be asked for, and 1,000 for a film")
         if self.video is not None and self.video.suffix not in (".mp4", ".gif"):
             raise UserError(f"a video ends in .mp4 or .gif; got {self.video}")
         if self.picture is not None and self.picture.suffix != ".png":
@@ -43,7 +47,7 @@ class Command:
         from tdinfonce.training import recipe
         from tdinfonce.training.evaluate import evaluate
 
-        policy = tdinfonce.load(str(self.run_folder))
+        policy = tdinfonce.load(str(self.run_folder), best=self.best)
         plan = recipe.at(recipe.read(self.run_folder)[0], self.env)
         env = plan.make_env(render=self.video is not None or self.picture is not None)
         try:

@@ -1,6 +1,5 @@
 """``tdinfonce report``: draw the figure and the table of a finished run again."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +7,7 @@ from typing import Annotated
 import tyro
 
 from tdinfonce.errors import UserError
+from tdinfonce.files import read_json
 
 __all__ = ["Command"]
 
@@ -27,7 +27,7 @@ class Command:
             grid.report(self.run_folder)
             return _done(self.run_folder)
         try:
-            config = json.loads((self.run_folder / "config.json").read_text(encoding="utf-8"))
+            config = read_json(self.run_folder / "config.json")
         except OSError as error:
             raise UserError(f"{self.run_folder} holds no run: config.json: {error.strerror}") from error
         except ValueError as error:

@@ -38,8 +38,8 @@ class Command:
             raise UserError(f"name an experiment: {', '.join(experiments.names())} (see: tdinfonce reproduce --list)")
         if self.name not in experiments.names():
             raise nearest("experiment", self.name, experiments.names())
-        if self.seeds is not None and self.seeds < 1:
-            raise UserError(f"--seeds must be at least 1; got {self.seeds}")
+        if self.seeds is not None and not 1 <= self.seeds <= 10_000:
+            raise UserError(f"--seeds must be at least 1, and at most 10,000; got {self.seeds}")
         out = self.out or Path("runs") / f"{self.name}-{self.budget}"
         folder = experiments.reproduce(self.name, self.budget, self.seeds, out, overwrite=self.overwrite)
         text = (folder / "table.md").read_text(encoding="utf-8")

@@ -1,15 +1,16 @@
 """`tdinfonce train`."""
 
 import dataclasses
-import signal
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tdinfonce.errors import UserError
+from tdinfonce.errors import Stopped, UserError
+from tdinfonce.machine import fix_threads, keep_freed_memory, threads
 
 __all__ = ["Command"]
+
+MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -18,8 +19,8 @@ class Command:
 
     With `--dataset` nothing is collected; an environment, if named, only serves to evaluate.
 
-    The run folder gets the config, metrics as JSON lines and for TensorBoard, checkpoints and a summary. Ctrl-C saves
-    first; `--resume` continues exactly where the run was.
+    The run folder gets the config, metrics as JSON lines and for TensorBoard, checkpoints and a summary. Ctrl-C and
+    SIGTERM save first (exit code 75); `--resume` continues exactly, however the run ended.
     """
 
     env: str | None = None
@@ -54,6 +55,9 @@ class Command:
     """By what: resampled (from the statistics of random actions), previous or zeros."""
     set: tuple[str, ...] = ()
     """Change settings of agent or training: --set discount=0.99 hidden=512,512 (see `tdinfonce list --settings`)."""
+    threads: int | None = None
+    """Threads that JAX works with; a run gives the same numbers on any machine if it has the same number of them, and
+    keeps its number when it is continued. Default: one for each visible core."""
     resume: Path | None = None
     """Continue the run in this folder; the other options are then read from it."""
     overwrite: bool = False
@@ -90,7 +94,9 @@ class Command:
             )
             for seed in seeds
         ]
+        count = threads() if self.threads is None else self.threads
         for plan in plans:
+            plan = dataclasses.replace(plan, threads=count)
             folder = base if not self.seeds else base / f"seed-{plan.seed}"
             if self.out is None and not self.seeds:
                 folder = base.with_name(f"{base.name}-{plan.seed}")
@@ -105,6 +111,8 @@ class Command:
             if getattr(self, name) not in (None, ()):
                 kind = "an online run; offline, give --updates" if offline else "data; name some with --dataset"
                 raise UserError(f"--{name.replace('_', '-')} belongs to {kind}")
+        if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
+            raise UserError(f"--threads must lie between 1 and {MOST_THREADS}; got {self.threads}")
         if self.dataset == "":
             raise UserError("--dataset is empty; name a file or a data set")
 
@@ -124,24 +132,17 @@ class Command:
 
 
 def _train(plan, folder: Path, *, overwrite: bool = False, resume: bool = False) -> None:  # type: ignore[no-untyped-def]
-    from tdinfonce.machine import keep_freed_memory
-
     keep_freed_memory()
-    # A scheduler that ends a job sends SIGTERM: save as for Ctrl-C.
-    main_thread = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler) if main_thread else None
+    if plan.threads:
+        fix_threads(plan.threads)
     env = plan.make_env() if plan.env else None
     try:
         result = (_offline if plan.dataset else _online)(plan, env, folder, overwrite=overwrite, resume=resume)
-    except KeyboardInterrupt:
-        if any((folder / "checkpoints").glob("*")):
-            print(f"saved; continue with: tdinfonce train --resume {folder}")
-        raise
+    except Stopped as stop:
+        raise Stopped(f"{stop}; continue with: tdinfonce train --resume {folder}") from None
     finally:
         if env is not None:
             env.close()
-        if main_thread:
-            signal.signal(signal.SIGTERM, before)
     from tdinfonce.analysis.training import report
 
     report(folder)

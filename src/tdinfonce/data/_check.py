@@ -71,7 +71,8 @@ def goal_indices(text: str, size: int, file: str, field: str) -> list[int]:
     try:
         for part in text.split(","):
             first, colon, last = part.partition(":")
-            found += range(int(first), int(last)) if colon else [int(first)]
+            low = max(int(first), -1)  # no need to write down more than the first wrong one
+            found += range(low, min(int(last), max(low, size) + 1)) if colon else [low]
     except ValueError:
         raise UserError(f"a goal is written 0:2 or 0,1; got '{text}'") from None
     if not found or len(set(found)) != len(found):

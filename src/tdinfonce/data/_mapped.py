@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["flush", "mapped"]
+__all__ = ["mapped"]
 
 
 def mapped(path: Path, shape: tuple[int, ...], kind: type) -> np.ndarray:
@@ -24,9 +24,3 @@ def mapped(path: Path, shape: tuple[int, ...], kind: type) -> np.ndarray:
     # Rows are read in random order: fetching the neighbours of each would read ten times too much.
     pages.madvise(mmap.MADV_RANDOM)
     return np.frombuffer(pages, kind).reshape(shape)
-
-
-def flush(path: Path) -> None:
-    """Wait until what was written to the mapped file is on the disk."""
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())

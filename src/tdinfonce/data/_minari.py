@@ -1,6 +1,5 @@
 """Read Minari data sets: a folder with one HDF5 group for each episode. Only h5py is needed, minari for downloads."""
 
-import json
 import os
 import re
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from tdinfonce.data._minari_write import import_h5py
 from tdinfonce.data._store import check_packing, empty
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.errors import UserError
+from tdinfonce.files import read_json
 
 __all__ = ["data_folder", "download", "is_minari_id", "minari_root", "open_minari", "read_metadata"]
 
@@ -60,7 +60,7 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     """What a data set says about itself."""
     path = folder / "metadata.json"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     except (OSError, ValueError) as error:
         raise refuse(str(path), "", f"is damaged or cut short ({error})") from error
     if not isinstance(found, dict):

@@ -1,16 +1,19 @@
-"""The replay of one of our own runs as a data set: its newest checkpoint, checked against its SHA-256."""
+"""The replay of one of our own runs as a data set: that of its newest checkpoint, checked against its SHA-256."""
 
+import contextlib
 import hashlib
-import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tdinfonce.data._check import Raw, check_field, finish, refuse
+from tdinfonce.data._segments import PLACES, Segment, needed
 from tdinfonce.data._store import BLOCK, empty
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.errors import UserError
+from tdinfonce.files import read_json
 
 __all__ = ["is_run", "open_run", "run_record"]
 
@@ -25,7 +28,7 @@ def is_run(path: Path) -> bool:
 def run_record(path: Path) -> dict[str, Any]:
     """Which environment the run acted in."""
     try:
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        config = read_json(path / "config.json")
         spec = config.get("spec") or {}
         return {"env": config.get("env"), "seed": config.get("seed"), "tolerance": spec.get("tolerance")}
     except (OSError, ValueError, AttributeError) as error:
@@ -34,40 +37,105 @@ def run_record(path: Path) -> dict[str, Any]:
 
 def open_run(path: Path, goal: str | None, memory_limit: int) -> Episodes:
     """The episodes that the replay held when the run was last saved."""
-    found = sorted(p for p in (path / "checkpoints").glob("[0-9]*") if not p.name.endswith(".partial"))
+    found = sorted(p for p in (path / "checkpoints").glob("[0-9]*") if p.name.isdigit())
     if not found:
         raise UserError(f"{path}: holds no checkpoint yet")
-    file = found[-1] / "replay.safetensors"
-    _check_hash(file)
+    files, skip = _checked_files(found[-1])
     from safetensors import SafetensorError, safe_open
 
+    file = str(files[0])
     try:
-        with safe_open(file, framework="numpy") as tensors:
-            return _episodes(str(file), tensors, goal, memory_limit)
+        with contextlib.ExitStack() as stack:
+            parts = [stack.enter_context(safe_open(file, framework="numpy")) for file in files]
+            return _episodes(file, _Joined(file, parts, skip), goal, memory_limit)
     except SafetensorError as error:
-        raise refuse(str(file), "", f"is damaged ({error})") from error
+        raise refuse(file, "", f"is damaged ({error})") from error
 
 
-def _check_hash(file: Path) -> None:
-    manifest = file.with_name("manifest.json")
+def _checked_files(checkpoint: Path) -> tuple[list[Path], int]:
+    """The files that hold the replay, each checked against its SHA-256, and how many of their episodes are too old."""
+    note = checkpoint / "manifest.json"
     try:
-        wanted = json.loads(manifest.read_text(encoding="utf-8"))["sha256"].get(file.name)
+        manifest = read_json(note)
+        old = manifest["format"] == 1
+        entry = manifest["sha256"] if old else manifest["replay"]
+        segments = [] if old or entry is None else needed(entry)
+        skip = segments[-1].last - segments[0].first - int(entry["held"]) if segments else 0
+        whole = entry.get("replay.safetensors") if old else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise refuse(str(manifest), "", "is missing or damaged") from error
-    if wanted is None or not file.is_file():
+        raise refuse(str(note), "", "is missing or damaged") from error
+    file = checkpoint / "replay.safetensors"
+    if whole is not None and file.is_file():
+        _check_hash(file, whole)
+        return [file], 0
+    if not segments:
         raise UserError(f"{file}: this run kept no replay")
+    return [_whole_copy(checkpoint.parent, segment) for segment in segments], skip
+
+
+def _whole_copy(root: Path, segment: Segment) -> Path:
+    """The first copy of a segment that is undamaged."""
+    places = [root / place / segment.name for place in PLACES]
+    for file in places:
+        with contextlib.suppress(OSError, UserError):
+            _check_hash(file, segment.sha256)
+            return file
+    raise refuse(str(places[0]), "", "is missing or damaged")
+
+
+def _check_hash(file: Path, wanted: str) -> None:
+    if file.is_symlink():
+        raise refuse(str(file), "", "is a link")
     with open(file, "rb") as data:
         if hashlib.file_digest(data, "sha256").hexdigest() != wanted:
             raise refuse(str(file), "", "is damaged: its SHA-256 does not match the manifest")
 
 
-def _episodes(file: str, tensors: Any, goal: str | None, memory_limit: int) -> Episodes:
+class _Joined:
+    """The arrays of several files, one behind the other, without the first episodes."""
+
+    def __init__(self, file: str, parts: list[Any], skip: int) -> None:
+        self.names = set(parts[0].keys())
+        if any(set(part.keys()) != self.names for part in parts):
+            raise refuse(file, "", "holds other arrays than the files beside it")
+        self._parts, self._skip = parts, skip
+
+    def shape(self, file: str, name: str) -> tuple[int, ...]:
+        """Of the whole array."""
+        shapes = [tuple(part.get_slice(name).get_shape()) for part in self._parts]
+        if any(shape[1:] != shapes[0][1:] or not shape for shape in shapes):
+            raise refuse(file, name, "has another shape than in the files beside it")
+        rows = sum(shape[0] for shape in shapes)
+        return (rows - self._first(name), *shapes[0][1:])
+
+    def _first(self, name: str) -> int:
+        if not self._skip:
+            return 0
+        rows, count = (self._parts[0].get_slice(n).get_shape()[0] for n in (name, "length"))
+        return int(self._skip * (rows // max(count, 1)))
+
+    def blocks(self, name: str) -> Iterator[np.ndarray]:
+        """The array in pieces."""
+        skip = self._first(name)
+        for part in self._parts:
+            source = part.get_slice(name)
+            rows = source.get_shape()[0]
+            for first in range(min(skip, rows), rows, BLOCK):
+                yield source[first : min(first + BLOCK, rows)]
+            skip = max(skip - rows, 0)
+
+    def whole(self, name: str) -> np.ndarray:
+        """The array in one piece."""
+        return np.concatenate([*self.blocks(name)])
+
+
+def _episodes(file: str, tensors: _Joined, goal: str | None, memory_limit: int) -> Episodes:
     """Slots of equal size become episodes where they lie."""
     shapes = {}
     for name in (*STATES, "length", "goal"):
-        if name not in tensors.keys():  # noqa: SIM118 - not a mapping
+        if name not in tensors.names:
             raise refuse(file, name, "is missing")
-        shapes[name] = tuple(tensors.get_slice(name).get_shape())
+        shapes[name] = tensors.shape(file, name)
     count = shapes["length"][0] if shapes["length"] else 0
     rows = shapes["observation"][0] if shapes["observation"] else 0
     for name in STATES:
@@ -75,7 +143,7 @@ def _episodes(file: str, tensors: Any, goal: str | None, memory_limit: int) -> E
     check_field(file, "length", shapes["length"], np.int64, sizes=(None,))
     check_field(file, "goal", shapes["goal"], np.float32, sizes=(count, None))
     slot = rows // count
-    length = tensors.get_tensor("length").astype(np.int64)
+    length = tensors.whole("length").astype(np.int64)
     wrong = np.nonzero((length < 0) | (length >= slot))[0]
     if rows % count or len(wrong):
         raise refuse(
@@ -84,10 +152,10 @@ def _episodes(file: str, tensors: Any, goal: str | None, memory_limit: int) -> E
     mapped = 4 * rows * sum(shapes[name][1] for name in STATES) > memory_limit
     arrays = {}
     for name in STATES:
-        arrays[name], source = empty(shapes[name], mapped=mapped), tensors.get_slice(name)
-        for first in range(0, rows, BLOCK):
-            last = min(first + BLOCK, rows)
-            arrays[name][first:last] = source[first:last]
+        arrays[name], first = empty(shapes[name], mapped=mapped), 0
+        for block in tensors.blocks(name):
+            arrays[name][first : first + len(block)] = block
+            first += len(block)
     start = np.arange(count) * slot
     raw = Raw(
         file,
@@ -96,7 +164,7 @@ def _episodes(file: str, tensors: Any, goal: str | None, memory_limit: int) -> E
         arrays["achieved"],
         start,
         length,
-        tensors.get_tensor("goal").astype(np.float32),
+        tensors.whole("goal").astype(np.float32),
         (*STATES, "goal"),
         lambda row: f"episode {row // slot}, row {row % slot}",
     )

@@ -1,18 +1,23 @@
 """A ring of whole episodes, in memory or in mapped files: the oldest episode makes room for the newest."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 
-from tdinfonce.data._mapped import flush, mapped
+from tdinfonce.data._mapped import mapped
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.errors import UserError
+from tdinfonce.files import fill, read_json
+from tdinfonce.machine import memory
 from tdinfonce.types import EnvSpec, Episode
 
 __all__ = ["Replay"]
 
 LAYOUT = "layout.json"
+BY_ROW = ("observation", "achieved", "action")
+"""Fields with a row for each state; the others have one for each episode."""
 
 
 class Replay:
@@ -28,7 +33,7 @@ class Replay:
             spec: shapes and types of what is stored.
             capacity: in transitions.
             folder: keep the arrays in files there instead of in memory. Made if missing; a replay of the same layout
-                that is there already is continued.
+                that is there already is continued. A checkpoint does not rely on these files.
         """
         self.slots = max(1, capacity // spec.episode_length)
         self.slot = spec.episode_length + 1
@@ -44,6 +49,12 @@ class Replay:
         if spec.image is not None:
             del layout["achieved"]
         self.folder = folder
+        size, room = _bytes(layout), memory()
+        if folder is None and room is not None and size > room:
+            raise UserError(
+                f"a replay of {size / 2**30:,.1f} GiB does not fit into {room / 2**30:.1f} GiB of memory; "
+                "lower replay_capacity, or set replay_on_disk=true"
+            )
         arrays = {name: np.zeros(*what) for name, what in layout.items()} if folder is None else _open(folder, layout)
         self.observation, self.action = arrays["observation"], arrays["action"]
         self.achieved = arrays.get("achieved", self.observation)
@@ -54,6 +65,10 @@ class Replay:
     def added(self) -> int:
         """How many episodes were ever stored."""
         return int(self._count[0])
+
+    @added.setter
+    def added(self, count: int) -> None:
+        self._count[:] = count
 
     def __len__(self) -> int:
         """Number of stored episodes."""
@@ -92,36 +107,49 @@ class Replay:
         achieved = observation if self.achieved is self.observation else self.achieved[:rows]
         return Episodes(observation, achieved, self.action[:rows], start, self.length[:n], self.goal[:n])
 
-    def state(self) -> dict[str, np.ndarray]:
-        """Arrays from which `restore` makes an equal ring; only what is filled.
+    def take(self, first: int, last: int) -> dict[str, np.ndarray]:
+        """The slots of the episodes from ``first`` to before ``last``, counted from the first ever stored."""
+        slots, rows = self._places(first, last)
+        return {name: getattr(self, name)[rows if name in BY_ROW else slots] for name in self._fields}
 
-        Of a replay in files it is the number of episodes alone; the files hold the rest.
+    def put(self, first: int, slots: dict[str, np.ndarray], *, newest: int) -> None:
+        """Store what `take` gave back in its place, but for episodes that had left the ring of ``newest`` episodes.
+
+        Raises ValueError if it does not fit.
         """
-        count = {"added": np.array([self.added])}
-        if self.folder is not None:
-            for name in (*self._fields, "count"):
-                flush(self.folder / f"{name}.raw")
-            return count
-        view = self.view()
-        return {name: getattr(view, name) for name in self._fields} | count
+        count = len(slots.get("length", ()))
+        skip = max(newest - self.slots - first, 0)
+        for name in self._fields:
+            array = getattr(self, name)
+            wanted = (count * (self.slot if name in BY_ROW else 1), *array.shape[1:])
+            found = slots.get(name)
+            if found is None or found.shape != wanted or found.dtype != array.dtype:
+                what = "is missing" if found is None else f"is {found.dtype} {list(found.shape)}"
+                raise ValueError(f"the stored replay does not fit: {name} {what}, not {array.dtype} {list(wanted)}")
+        if count and not (slots["length"].min() >= 1 and slots["length"].max() < self.slot):
+            raise ValueError("the stored replay does not fit: an episode has no possible length")
+        places, rows = self._places(first + skip, first + count)
+        for name in self._fields:
+            by_row = name in BY_ROW
+            getattr(self, name)[rows if by_row else places] = slots[name][skip * (self.slot if by_row else 1) :]
+
+    def _places(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        """Slots of episodes, and their rows."""
+        slots = np.arange(first, last) % self.slots
+        return slots, (slots[:, None] * self.slot + np.arange(self.slot)).reshape(-1)
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Become the ring that `state` described.
-
-        A replay in files goes back exactly unless it has since overwritten old episodes: then newer ones, also
-        whole, stand in their place.
-        """
+        """Become the ring that checkpoints of format 1 hold whole, or, of a replay in files, only count."""
         added = int(state["added"][0])
-        if self.folder is not None:
-            if self.added < added:
-                raise ValueError(f"the replay in {self.folder} holds {self.added} episodes; {added} were stored")
-        else:
+        if self.folder is None:
             for name in self._fields:
                 array, stored = getattr(self, name), state[name]
                 if stored.shape[1:] != array.shape[1:] or len(stored) > len(array):
                     raise ValueError(f"the stored replay does not fit: {name} has shape {list(stored.shape)}")
                 array[: len(stored)] = stored
-        self._count[:] = added
+        elif self.added < added:
+            raise ValueError(f"the replay in {self.folder} holds {self.added} episodes; {added} were stored")
+        self.added = added
 
 
 def _open(folder: Path, layout: dict[str, tuple[tuple[int, ...], type]]) -> dict[str, np.ndarray]:
@@ -131,13 +159,17 @@ def _open(folder: Path, layout: dict[str, tuple[tuple[int, ...], type]]) -> dict
         folder.mkdir(parents=True, exist_ok=True)
         note = folder / LAYOUT
         if note.exists():
-            if json.loads(note.read_text(encoding="utf-8")) != wanted:
+            if read_json(note) != wanted:
                 raise UserError(f"{folder} holds a replay of another size or environment; name another folder")
-        elif any(folder.iterdir()):
+        elif any(path.name != f"{LAYOUT}.partial" for path in folder.iterdir()):
             raise UserError(f"{folder} holds something else than a replay; name another folder")
         else:
-            note.write_text(json.dumps(wanted) + "\n", encoding="utf-8")
+            fill(note, (json.dumps(wanted) + "\n").encode())
         return {name: mapped(folder / f"{name}.raw", *what) for name, what in layout.items()}
-    except (OSError, ValueError) as error:
-        size = sum(int(np.prod(shape)) * np.dtype(kind).itemsize for shape, kind in layout.values()) / 2**30
-        raise UserError(f"cannot keep a replay of {size:.1f} GiB in {folder}: {error}") from error
+    except (OSError, ValueError, OverflowError) as error:
+        size = _bytes(layout) / 2**30
+        raise UserError(f"cannot keep a replay of {size:,.1f} GiB in {folder}: {error}") from error
+
+
+def _bytes(layout: dict[str, tuple[tuple[int, ...], type]]) -> int:
+    return sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in layout.values())

@@ -26,7 +26,7 @@ SIZE = 64
 TOLERANCE = 0.05
 # Places of the hand relative to the object, in metres.
 BEHIND, ABOVE, AROUND = np.array([-0.02, 0, 0]), np.array([0, 0, 0.025]), np.array([0.005, 0, -0.005])
-# An image batch is large: fewer updates in one program. The replay lies on disk, or a checkpoint would copy all of it.
+# An image batch is large: fewer updates in one program. The replay lies on disk, for not every machine has the memory.
 COMMON: dict[str, Any] = {"replay_on_disk": True, "updates_per_call": 5}
 SETTINGS: dict[tuple[str, ...], dict[str, Any]] = {
     (name, preset): COMMON | ({"replay_capacity": 100_000, "batch_size": 128} if preset == "fast" else {})

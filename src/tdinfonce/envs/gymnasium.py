@@ -46,10 +46,10 @@ def open_gymnasium(name: str, *, render: bool = False, **options: Any) -> Any:
         sys.path.insert(0, os.getcwd())  # an installed command does not look for modules where it is called
     try:
         return gymnasium.make(name, render_mode="rgb_array" if render else None, **options)
-    except (gymnasium.error.Error, ModuleNotFoundError) as error:
-        raise UserError(f"cannot make the environment '{name}': {' '.join(str(error).split())}") from error
     except TypeError as error:
         raise UserError(f"cannot make the environment '{name}': {error} (does it accept render_mode?)") from error
+    except Exception as error:  # it runs whatever the name leads to
+        raise UserError(f"cannot make the environment '{name}': {' '.join(str(error).split())}") from error
 
 
 @contextlib.contextmanager

@@ -187,7 +187,7 @@ def _digest(policy: Path) -> str:
     if policy.is_dir():
         from tdinfonce.training import checkpoint
 
-        policy = checkpoint.latest(policy) / "agent.safetensors"
+        policy = checkpoint.load(policy, "agent").path / "agent.safetensors"
     try:
         return hashlib.sha256(policy.read_bytes()).hexdigest()
     except OSError as error:

@@ -1,92 +1,166 @@
-"""Checkpoints: safetensors and a JSON manifest with a SHA-256 for each file. No file can run code.
+"""Checkpoints: safetensors and a JSON manifest with a SHA-256 for each file and for itself. No file can run code.
 
 A checkpoint is a folder that appears whole: it is written under a temporary name, flushed to the disk, and renamed.
+The episodes of the replay lie beside the checkpoints, in files that are written once (`tdinfonce.data._segments`).
+A damaged checkpoint is named and skipped; the one before it is used.
 """
 
-import hashlib
 import json
 import os
+import re
 import shutil
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as tensor_bytes
 
+from tdinfonce.data import _segments
+from tdinfonce.data.replay import Replay
 from tdinfonce.errors import UserError
+from tdinfonce.files import fill, parse_json, read_bytes, sha256, sync_folder
+from tdinfonce.training.run_folder import CONFIG, VERSIONS
 
-__all__ = ["latest", "read", "restore_agent", "save"]
+__all__ = ["Damaged", "Loaded", "found", "load", "read", "restore_agent", "save", "save_best", "set_aside"]
 
 Model = TypeVar("Model")
 MANIFEST = "manifest.json"
-FORMAT = 1
+FORMAT = 2
+NAME = re.compile(r"[a-z_]+\.(safetensors|json)")
+LIMIT = 32 << 20
 
 
-def save(run: Path, step: int, parts: dict[str, Any], counters: dict[str, int]) -> Path:
-    """Write a checkpoint, then remove the older ones.
+class Damaged(UserError):
+    """A checkpoint that is not what was written."""
+
+
+class Loaded(NamedTuple):
+    """What `load` found."""
+
+    path: Path
+    counters: dict[str, int]
+    parts: dict[str, dict[str, np.ndarray]]
+
+
+def save(
+    run: Path, step: int, parts: dict[str, Any], counters: dict[str, int], replay: Replay | None = None, keep: int = 3
+) -> Path:
+    """Write a checkpoint, then remove all but the newest ones. If it fails, those that were there are still there.
 
     Args:
         run: the run folder; checkpoints live in its folder ``checkpoints``.
         step: names the checkpoint; a later one has a larger step.
         parts: for each file a dict of numpy arrays, or an agent (any pytree).
         counters: integers to go with them.
+        replay: its episodes are saved too; only those that are new are written.
+        keep: how many checkpoints to keep.
     """
     root = run / "checkpoints"
-    root.mkdir(exist_ok=True)
-    final, partial = root / f"{step:012d}", root / f"{step:012d}.partial"
-    for leftover in root.glob("*.partial"):
-        shutil.rmtree(leftover)
-    partial.mkdir()
-    hashes = {}
-    for name, value in parts.items():
-        data = tensor_bytes(value if isinstance(value, dict) else agent_arrays(value))
-        _write(partial / f"{name}.safetensors", data)
-        hashes[f"{name}.safetensors"] = hashlib.sha256(data).hexdigest()
-    manifest = {"format": FORMAT, "counters": counters, "sha256": hashes}
-    _write(partial / MANIFEST, (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
-    _flush(partial)
-    if final.exists():
-        shutil.rmtree(final)
-    os.rename(partial, final)
-    _flush(root)
-    for older in root.iterdir():
-        if older.name < final.name:
-            shutil.rmtree(older)
+    root.mkdir(mode=0o700, exist_ok=True)
+    entry = None
+    if replay is not None:
+        before = found(run)
+        segments = _segments.append(root, replay, _needed(before[-1]) if before else [])
+        entry = {"added": replay.added, "held": len(replay), "segments": segments}
+    final = _write_folder(run, root / f"{step:012d}", parts, counters, entry)
+    for older in found(run)[:-keep]:
+        _remove(older)
+    _segments.prune(root, {segment.name for path in found(run) for segment in _needed(path)})
     return final
 
 
-def latest(run: Path) -> Path:
-    """The newest checkpoint of a run."""
-    found = sorted(p for p in (run / "checkpoints").glob("[0-9]*") if not p.name.endswith(".partial"))
-    if not found:
-        raise UserError(f"{run} holds no checkpoint yet")
-    return found[-1]
+def save_best(run: Path, step: int, agent: Any, counters: dict[str, int]) -> Path:
+    """Keep this agent as the best one in place of another, without what only a continued run needs."""
+    root = run / "checkpoints"
+    root.mkdir(mode=0o700, exist_ok=True)
+    best = _write_folder(run, root / f"best-{step:012d}", {"agent": agent}, counters, None)
+    for other in root.glob("best-*"):
+        if other != best:
+            _remove(other)
+    return best
+
+
+def found(run: Path, *, best: bool = False) -> list[Path]:
+    """The checkpoints of a run, the newest last; or the best one."""
+    pattern = r"best-\d{12}" if best else r"\d{12}"
+    root = run / "checkpoints"
+    paths = sorted(root.iterdir()) if root.is_dir() else []
+    return [path for path in paths if re.fullmatch(pattern, path.name) and path.is_dir() and not path.is_symlink()]
+
+
+def load(run: Path, *names: str, replay: Replay | None = None, best: bool = False) -> Loaded:
+    """The newest checkpoint that is whole (or the best): its counters and the asked-for parts; it fills the replay.
+
+    Each damaged one on the way is named in a warning.
+    """
+    problems = []
+    for path in reversed(found(run, best=best)):
+        try:
+            counters, parts = read(path, *names)
+            notes = _restore_replay(path, replay) if replay is not None else []
+        except Damaged as error:
+            problems.append(str(error))
+            continue
+        _warn([f"{problem}; {path} is used instead" for problem in problems] + notes)
+        return Loaded(path, counters, parts)
+    if problems:
+        raise UserError(f"no checkpoint of {run} is whole: {problems[0]}")
+    raise UserError(f"{run} holds no {'best ' if best else ''}checkpoint yet")
 
 
 def read(checkpoint: Path, *names: str) -> tuple[dict[str, int], dict[str, dict[str, np.ndarray]]]:
     """The counters and the asked-for parts of a checkpoint, each checked against its SHA-256."""
+    manifest = read_manifest(checkpoint)
+    files = manifest["files"]
+    for name in files:
+        if name.endswith(".json"):
+            _checked(checkpoint, name, files)
+    return manifest["counters"], {name: _tensors(checkpoint, f"{name}.safetensors", files) for name in names}
+
+
+def read_manifest(checkpoint: Path) -> dict[str, Any]:
+    """What a checkpoint says of itself, in the words of the newest format."""
     try:
-        manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
-        hashes, counters = dict(manifest["sha256"]), dict(manifest["counters"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{checkpoint} is not a checkpoint: its {MANIFEST} is missing or damaged") from error
-    if manifest.get("format") != FORMAT:
-        raise UserError(f"{checkpoint} has format {manifest.get('format')}; this version reads format {FORMAT}")
-    parts = {}
-    for name in names:
-        path = checkpoint / f"{name}.safetensors"
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise UserError(f"{path} is missing") from error
-        if hashlib.sha256(data).hexdigest() != hashes.get(path.name):
-            raise UserError(f"{path} is damaged: its SHA-256 does not match the manifest")
-        parts[name] = parse_tensors(data)
-    return counters, parts
+        data = read_bytes(checkpoint / MANIFEST, limit=LIMIT)
+        manifest = parse_json(data)
+        kind = manifest["format"]
+        if kind == 1:
+            manifest["files"] = {name: [None, mark] for name, mark in manifest["sha256"].items()}
+        elif manifest != {"sha256": _own_mark(manifest)} | manifest or data != _as_bytes(manifest):
+            raise ValueError("it does not match its own SHA-256")
+        counters = manifest["counters"]
+        if not all(isinstance(n, int) for n in counters.values()):
+            raise ValueError("a counter is no whole number")
+        if not all(NAME.fullmatch(name) for name in manifest["files"]):
+            raise ValueError("it names a file that cannot be part of it")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Damaged(f"{checkpoint} is not a checkpoint: its {MANIFEST} is missing or damaged") from error
+    if kind not in (1, FORMAT):
+        raise UserError(f"{checkpoint} has format {kind}; this version reads formats 1 to {FORMAT}")
+    return dict(manifest)
+
+
+def set_aside(run: Path, after: Path | None) -> None:
+    """Rename the checkpoints after this one: they are damaged, and a continued run will write them again."""
+    for path in found(run):
+        if after is None or path.name > after.name:
+            _remove(path.with_name(f"{path.name}.damaged"))
+            os.rename(path, path.with_name(f"{path.name}.damaged"))
+
+
+def check_config(run: Path, checkpoint: Path) -> None:
+    """Raise UserError if the config of the run is not the one that the checkpoint was made with."""
+    manifest = read_manifest(checkpoint)
+    stored = manifest["files"].get(CONFIG)
+    if stored is not None and sha256(read_bytes(run / CONFIG, limit=LIMIT)) != stored[1]:
+        raise UserError(f"{run / CONFIG} has changed; what this run was saved with is {checkpoint / CONFIG}")
 
 
 def agent_arrays(agent: Any) -> dict[str, np.ndarray]:
@@ -98,25 +172,104 @@ def agent_arrays(agent: Any) -> dict[str, np.ndarray]:
 def restore_agent(template: Model, arrays: dict[str, np.ndarray]) -> Model:
     """The template with the stored arrays in place of its own."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(eqx.filter(template, eqx.is_array))
-    names = [jax.tree_util.keystr(path) for path, _ in leaves]
-    wrong = set(names) ^ set(arrays)
-    wrong |= {n for n, (_, x) in zip(names, leaves, strict=True) if n in arrays and arrays[n].shape != x.shape}
+    own = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+    wrong = set(own) ^ set(arrays)
+    wrong |= {n for n, x in own.items() if n in arrays and (arrays[n].shape, arrays[n].dtype) != (x.shape, x.dtype)}
     if wrong:
         raise UserError(f"the checkpoint does not fit the run's config; it differs at {sorted(wrong)[0]}")
-    restored = jax.tree_util.tree_unflatten(structure, [jnp.array(arrays[name]) for name in names])
+    restored = jax.tree_util.tree_unflatten(structure, [jnp.array(arrays[name]) for name in own])
     return eqx.combine(restored, template)
 
 
-def _write(path: Path, data: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _flush(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def _write_folder(run: Path, final: Path, parts: dict[str, Any], counters: dict[str, int], replay: Any) -> Path:
+    partial = final.with_name(f"{final.name}.partial")
+    _remove(partial)
+    contents = {f"{name}.safetensors": value for name, value in parts.items()}
+    files = {}
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        partial.mkdir(mode=0o700)
+        for name, value in contents.items():
+            data = tensor_bytes(value if isinstance(value, dict) else agent_arrays(value))
+            fill(partial / name, data)
+            files[name] = [len(data), sha256(data)]
+        for name in (CONFIG, VERSIONS):
+            if (run / name).is_file():
+                data = (run / name).read_bytes()
+                fill(partial / name, data)
+                files[name] = [len(data), sha256(data)]
+        manifest = {"format": FORMAT, "counters": counters, "files": files, "replay": replay}
+        fill(partial / MANIFEST, _as_bytes(manifest | {"sha256": _own_mark(manifest)}))
+        sync_folder(partial)
+        if final.exists():
+            _remove(final)
+        os.rename(partial, final)
+        sync_folder(final.parent)
+    except OSError:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return final
+
+
+def _as_bytes(manifest: dict[str, Any]) -> bytes:
+    return (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _own_mark(manifest: dict[str, Any]) -> str:
+    return sha256(_as_bytes({name: value for name, value in manifest.items() if name != "sha256"}))
+
+
+def _checked(checkpoint: Path, name: str, files: dict[str, Any]) -> bytes:
+    path = checkpoint / name
+    size, mark = files.get(name, (None, None))
+    try:
+        data = read_bytes(path, size)
+    except FileNotFoundError as error:
+        raise Damaged(f"{path} is missing") from error
+    except (OSError, ValueError) as error:
+        raise Damaged(f"{path} is damaged: {error}") from error
+    if sha256(data) != mark:
+        raise Damaged(f"{path} is damaged: its SHA-256 does not match the manifest")
+    return data
+
+
+def _tensors(checkpoint: Path, name: str, files: dict[str, Any]) -> dict[str, np.ndarray]:
+    data = _checked(checkpoint, name, files)
+    try:
+        return parse_tensors(data)
+    except (SafetensorError, ValueError, TypeError, KeyError) as error:
+        raise Damaged(f"{checkpoint / name} is damaged: {error}") from error
+
+
+def _restore_replay(checkpoint: Path, replay: Replay) -> list[str]:
+    """Fill the replay; what had to be mended."""
+    manifest = read_manifest(checkpoint)
+    try:
+        if manifest["format"] == 1:
+            replay.restore(_tensors(checkpoint, "replay.safetensors", manifest["files"]))
+            return []
+        segments = _segments.needed(manifest["replay"])
+        return _segments.restore(checkpoint.parent, replay, segments, int(manifest["replay"]["added"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise Damaged(f"{checkpoint} is not whole: {error}") from error
+
+
+def _needed(checkpoint: Path) -> list[_segments.Segment]:
+    """The segments that a checkpoint names; none if it is damaged or has none."""
+    try:
+        return _segments.needed(read_manifest(checkpoint)["replay"])
+    except (UserError, ValueError, KeyError):
+        return []
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, at once under its name."""
+    if folder.exists():
+        gone = folder.with_name(f"{folder.name}.partial")
+        if gone != folder and not gone.exists():
+            folder = folder.rename(gone)
+        shutil.rmtree(folder)
+
+
+def _warn(problems: Iterable[str]) -> None:
+    for problem in problems:
+        warnings.warn(problem, RuntimeWarning, stacklevel=3)

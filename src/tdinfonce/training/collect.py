@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tdinfonce.errors import UserError
 from tdinfonce.types import Episode, GoalEnv, History, Start, Step
 
 __all__ = ["Exploration", "Outcome", "collect", "remembering", "uniform_policy"]
@@ -61,9 +62,21 @@ def collect(
         distances.append(step.distance)
     states = np.stack(observations)
     goals = states if env.spec.image else np.stack(achieved)
+    _check_finite(env, seed, {"observation": states, "achieved goal": goals, "action": np.stack(actions)})
     episode = Episode(states, goals, np.stack(actions), start.goal)
     moved = float(np.linalg.norm(_position(env, step) - _position(env, start)))
     return episode, Outcome(any(successes), successes[-1], min(distances), distances[-1], moved, len(actions))
+
+
+def _check_finite(env: GoalEnv, seed: int, arrays: dict[str, np.ndarray]) -> None:
+    """Raise UserError that names the first step with a value that is not finite."""
+    for name, array in arrays.items():
+        if array.dtype != np.uint8 and not np.isfinite(array).all():
+            step, place = np.argwhere(~np.isfinite(array))[0]
+            raise UserError(
+                f"{env.spec.name}, episode of seed {seed}, step {step}: coordinate {place} of the {name} is "
+                f"{array[step, place]}; stopped, the last checkpoint is from before"
+            )
 
 
 def _position(env: GoalEnv, said: Start | Step) -> np.ndarray:

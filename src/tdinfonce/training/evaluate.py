@@ -4,11 +4,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tdinfonce.errors import EnvironmentLost, UserError
 from tdinfonce.seeding import evaluation_seeds
 from tdinfonce.training.collect import Outcome, Policy, collect
 from tdinfonce.types import GoalEnv, Metrics
 
 __all__ = ["evaluate", "summarise"]
+
+TRIES = 5
 
 
 def evaluate(env: GoalEnv, policy: Policy, episodes: int, *, each: Callable[[Outcome], None] | None = None) -> Metrics:
@@ -19,11 +22,21 @@ def evaluate(env: GoalEnv, policy: Policy, episodes: int, *, each: Callable[[Out
     rng = np.random.default_rng(0)  # never drawn from: there is no exploration
     outcomes = []
     for seed in evaluation_seeds(episodes):
-        outcome = collect(env, policy, seed, rng)[1]
+        outcome = _episode(env, policy, seed, rng)
         outcomes.append(outcome)
         if each is not None:
             each(outcome)
     return summarise(outcomes)
+
+
+def _episode(env: GoalEnv, policy: Policy, seed: int, rng: np.random.Generator) -> Outcome:
+    """An episode belongs to its seed, so one that its environment did not survive is run again."""
+    for _ in range(TRIES):
+        try:
+            return collect(env, policy, seed, rng)[1]
+        except EnvironmentLost as error:
+            reason = error
+    raise UserError(f"the environment was lost {TRIES} times in one evaluation episode: {reason}")
 
 
 def summarise(outcomes: Sequence[Outcome]) -> Metrics:

@@ -17,6 +17,7 @@ import tdinfonce
 from tdinfonce.data._minari_write import RECORD, Recorded, import_h5py, write_minari
 from tdinfonce.data._npz import read_arrays
 from tdinfonce.errors import UserError
+from tdinfonce.files import read_json
 from tdinfonce.progress import Progress
 from tdinfonce.training.behaviour import Behaviour, behaviour_for, record_episode
 
@@ -43,10 +44,10 @@ def make_data(
     Returns what the data set says about how it was made. Called again with the same arguments it continues a stopped
     run, or does nothing if the data set is there.
     """
-    if transitions < 1:
-        raise UserError(f"at least one transition is needed; got {transitions}")
-    if seed < 0:
-        raise UserError(f"a seed is not negative; got {seed}")
+    if not 1 <= transitions <= 10**10:
+        raise UserError(f"at least one transition is needed, and at most 10,000,000,000; got {transitions}")
+    if not 0 <= seed < 2**63:
+        raise UserError(f"a seed is not negative, and below 2**63; got {seed}")
     import_h5py()
     behaviour = behaviour_for(name, kind, policy)
     episodes = -(-transitions // behaviour.length)
@@ -104,7 +105,7 @@ def _complete(folder: Path, partial: Path, record: dict[str, Any], *, overwrite:
 
 def _read_json(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None

@@ -1,13 +1,13 @@
 """Where metrics go: JSON lines in the run folder, and TensorBoard beside them."""
 
-import json
-import os
+import contextlib
+import time
 from typing import Any
 
-from tdinfonce.training.run_folder import METRICS, RunFolder, read_metrics
+from tdinfonce.training.run_folder import RunFolder
 from tdinfonce.types import Metrics
 
-__all__ = ["MetricLog", "rewind"]
+__all__ = ["MetricLog"]
 
 
 class MetricLog:
@@ -18,30 +18,27 @@ class MetricLog:
         self.folder, self.axis = folder, axis
         self._board: Any = None
         if tensorboard:
-            from tensorboardX import SummaryWriter  # type: ignore[import-untyped]
+            from tensorboardX.event_file_writer import EventsWriter  # type: ignore[import-untyped]
 
-            self._board = SummaryWriter(str(folder.path / "tensorboard"))
+            place = folder.path / "tensorboard"
+            place.mkdir(exist_ok=True)
+            # Its own front end writes from a thread, where a full disk could not be told of.
+            self._board = EventsWriter(str(place / "events"))
 
     def write(self, step: int, metrics: Metrics) -> None:
         """Write one row; values become plain numbers."""
         row = {name: value if isinstance(value, int) else round(float(value), 6) for name, value in metrics.items()}
         self.folder.log({self.axis: step} | row)
         if self._board is not None:
+            from tensorboardX.proto.event_pb2 import Event  # type: ignore[import-untyped]
+            from tensorboardX.summary import scalar  # type: ignore[import-untyped]
+
             for name, value in row.items():
-                self._board.add_scalar(name, value, step)
+                self._board.write_event(Event(wall_time=time.time(), step=step, summary=scalar(name, value)))
+            self._board.flush()
 
     def close(self) -> None:
-        """Flush everything."""
+        """Flush everything; what TensorBoard cannot write any more is not missed."""
         if self._board is not None:
-            self._board.close()
-
-
-def rewind(folder: RunFolder, step: int, *, axis: str = "env_step") -> None:
-    """Drop the rows written after ``step``: a continued run will write them again."""
-    path = folder.path / METRICS
-    if not path.exists():
-        return
-    kept = [row for row in read_metrics(folder.path) if row.get(axis, 0) <= step]
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
-    os.replace(partial, path)
+            with contextlib.suppress(OSError):
+                self._board.close()

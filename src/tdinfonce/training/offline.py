@@ -22,9 +22,11 @@ from tdinfonce.errors import UserError
 from tdinfonce.progress import Progress
 from tdinfonce.training import checkpoint
 from tdinfonce.training.evaluate import evaluate
-from tdinfonce.training.log import MetricLog, rewind
+from tdinfonce.training.faults import check_agent, check_metrics
+from tdinfonce.training.log import MetricLog
 from tdinfonce.training.online import averages, drive, pack, policy_of, scale_of, unpack, update_many
 from tdinfonce.training.run_folder import RunFolder
+from tdinfonce.training.stop import Stop
 from tdinfonce.types import Agent, Batch, EnvSpec, GoalEnv, GoalSampling, InputScale, Metrics
 
 __all__ = ["PRESETS", "OfflineConfig", "check_fit", "facts", "run_offline", "spec_of", "task_goal", "with_task"]
@@ -55,6 +57,8 @@ class OfflineConfig:
     """Episodes of an evaluation during training."""
     final_episodes: int = 100
     """Episodes of the evaluation at the end."""
+    keep_checkpoints: int = 3
+    """Checkpoints that are kept: the newest ones; the best policy is kept besides."""
 
 
 PRESETS = {
@@ -78,7 +82,7 @@ def run_offline(
 ) -> Metrics:
     """Train for ``config.updates`` updates and return the metrics of the final evaluation.
 
-    Ctrl-C writes a checkpoint and raises KeyboardInterrupt again.
+    SIGINT and SIGTERM write a checkpoint at the next safe point and raise Stopped; a second one ends the process.
 
     Args:
         folder: gets metrics, checkpoints, the summary and the COMPLETE mark.
@@ -89,13 +93,14 @@ def run_offline(
         config: how to train.
         seed: the run's seed.
         title: stands before the progress.
-        resume: continue from the newest checkpoint.
+        resume: continue from the newest checkpoint, or from the start if there is none.
     """
-    run = _Run(folder, episodes, env, create, sampling, config, seed)
-    if resume:
-        run.restore()
-    progress = Progress(f"{title} seed {seed}".strip(), config.updates, unit="updates", done=run.updates)
-    return drive(run, MetricLog(folder, axis=AXIS), progress)
+    with folder.locked(), Stop() as stop:
+        run = _Run(folder, episodes, env, create, sampling, config, seed)
+        if resume:
+            run.restore()
+        progress = Progress(f"{title} seed {seed}".strip(), config.updates, unit="updates", done=run.updates)
+        return drive(run, MetricLog(folder, axis=AXIS), progress, stop)
 
 
 class _Run:
@@ -120,6 +125,8 @@ class _Run:
         self.seconds = {"update": 0.0, "evaluate": 0.0}
         self.began = time.monotonic()
         self.before = 0.0
+        self.best: tuple[float, ...] = (-1.0, -1.0)
+        self.saved: int | None = None
 
     def iterate(self, log: MetricLog) -> int:
         """One call of updates; evaluates and saves when it is time. Returns the updates made."""
@@ -127,8 +134,9 @@ class _Run:
         count = min(c.updates_per_call, c.updates - before)
         rng = seeding.generator(self.seed, "sampler", before)
         batches = sample(self.train, rng, (count, c.batch_size), self.sampling)
-        # One call at a time is under way while the next is sampled; Ctrl-C comes here, not between the next two lines.
+        # One call at a time is under way while the next is sampled.
         jax.block_until_ready(eqx.filter(self.agent, eqx.is_array))
+        check_metrics(self.metrics[-1:], self.where())
         self.agent, metrics = update_many(self.agent, batches)
         self.updates += count
         self.metrics.append(metrics)
@@ -144,7 +152,12 @@ class _Run:
     def close(self) -> None:
         """Nothing runs beside the updates."""
 
+    def where(self) -> str:
+        """The present moment in words."""
+        return f"update {self.updates:,}"
+
     def _report(self, log: MetricLog) -> None:
+        check_metrics(self.metrics[-1:], self.where())
         row = averages(self.metrics)
         if "actor/loss" in row:
             self.note = f"actor loss {row['actor/loss']:.3f}"
@@ -158,6 +171,10 @@ class _Run:
         row |= {f"time/{name}": value for name, value in self.seconds.items()} | {"time/total": self.wall()}
         log.write(self.updates, row)
         self.metrics = []
+        score = row.get("eval/success_any", -1.0), row.get("eval/success_final", -1.0)
+        if score > self.best:
+            self.best = score
+            checkpoint.save_best(self.folder.path, self.updates, self.agent, self._counters())
 
     def _held_out(self) -> Metrics:
         """The metrics of an update on episodes that are never trained on; the updated agents are thrown away."""
@@ -168,44 +185,63 @@ class _Run:
         metrics = look(self.agent, batches)
         return {f"heldout/{name.replace('/', '_')}": float(value) for name, value in metrics.items()}
 
-    def _evaluate(self, episodes: int) -> Metrics:
+    def _evaluate(self, episodes: int, stop: Stop | None = None) -> Metrics:
         if self.env is None:
             return {}
-        return evaluate(self.env, policy_of(self.agent, 0, self.env.spec.episode_length, greedy=True), episodes)
+        policy = policy_of(self.agent, 0, self.env.spec.episode_length, greedy=True)
+        return evaluate(self.env, policy, episodes, each=lambda _: stop.check() if stop is not None else None)
 
     def wall(self) -> float:
         """Seconds of training so far, those before a stop included."""
         return self.before + time.monotonic() - self.began
 
-    def finish(self, log: MetricLog) -> Metrics:
-        """Evaluate for the last time, save, write the summary and the COMPLETE mark."""
+    def finish(self, log: MetricLog, stop: Stop) -> Metrics:
+        """Save, evaluate for the last time, write the summary and the COMPLETE mark."""
         jax.block_until_ready(eqx.filter(self.agent, eqx.is_array))
         seconds = self.wall() - self.seconds["evaluate"]
         if self.metrics:
             self._report(log)
-        result = self._evaluate(self.config.final_episodes)
+        self.save()
+        result = self._evaluate(self.config.final_episodes, stop)
         if result:
             log.write(self.updates, {f"final/{name}": value for name, value in result.items()})
-        self.save()
         summary = result | {"updates": self.updates, "training_seconds": seconds}
         self.folder.write_json("summary.json", summary | {f"seconds_{k}": v for k, v in self.seconds.items()})
         self.folder.finish()
         return summary
 
+    def _counters(self) -> dict[str, int]:
+        return {"updates": self.updates, "rows": self.folder.rows(), "milliseconds": int(1000 * self.wall())}
+
     def save(self) -> None:
-        """Write a checkpoint."""
-        counters = {"updates": self.updates, "milliseconds": int(1000 * self.wall())}
-        parts = {"agent": self.agent, "progress": pack(self.metrics)}
-        checkpoint.save(self.folder.path, self.updates, parts, counters)
+        """Write a checkpoint, unless nothing has changed since the last one."""
+        if self.saved == self.updates:
+            return
+        check_metrics(self.metrics[-1:], self.where())
+        check_agent(self.agent, self.where())
+        progress = {"best": np.array(self.best), "seconds": np.array([*self.seconds.values()])} | pack(self.metrics)
+        parts = {"agent": self.agent, "progress": progress}
+        keep = self.config.keep_checkpoints
+        checkpoint.save(self.folder.path, self.updates, parts, self._counters(), keep=keep)
+        self.saved = self.updates
 
     def restore(self) -> None:
-        """Continue from the newest checkpoint."""
-        counters, parts = checkpoint.read(checkpoint.latest(self.folder.path), "agent", "progress")
+        """Continue from the newest checkpoint that is whole; from the start if there is none at all."""
+        if not checkpoint.found(self.folder.path):
+            self.folder.rewind(0)
+            return
+        path, counters, parts = checkpoint.load(self.folder.path, "agent", "progress")
+        checkpoint.check_config(self.folder.path, path)
+        checkpoint.set_aside(self.folder.path, path)
         self.agent = checkpoint.restore_agent(self.create(0, None), parts["agent"])
-        self.updates, self.before = counters["updates"], counters["milliseconds"] / 1000
-        self.metrics = unpack(parts["progress"])
+        self.updates = self.saved = counters["updates"]
+        self.before = counters["milliseconds"] / 1000
+        progress = parts["progress"]
+        self.best = tuple(progress.pop("best", np.array(self.best)).tolist())
+        self.seconds |= zip(self.seconds, progress.pop("seconds", np.zeros(2)).tolist(), strict=True)
+        self.metrics = unpack(progress)
         self.note = f"continued at {self.updates:,}"
-        rewind(self.folder, self.updates, axis=AXIS)
+        self.folder.rewind(counters.get("rows", self.folder.rows_until(self.updates, AXIS)))
 
 
 @eqx.filter_jit

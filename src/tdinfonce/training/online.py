@@ -21,12 +21,15 @@ from tdinfonce import seeding
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
+from tdinfonce.errors import EnvironmentLost, UserError
 from tdinfonce.progress import Progress
 from tdinfonce.training import checkpoint
 from tdinfonce.training.collect import Exploration, Outcome, Policy, collect, remembering, uniform_policy
 from tdinfonce.training.evaluate import evaluate
-from tdinfonce.training.log import MetricLog, rewind
+from tdinfonce.training.faults import about_disk, check_agent, check_metrics
+from tdinfonce.training.log import MetricLog
 from tdinfonce.training.run_folder import RunFolder
+from tdinfonce.training.stop import Stop
 from tdinfonce.types import Agent, Batch, EnvSpec, Episode, GoalEnv, GoalSampling, History, InputScale, Metrics
 
 __all__ = [
@@ -42,6 +45,10 @@ __all__ = [
     "unpack",
     "update_many",
 ]
+
+
+LOST_IN_A_ROW = 5
+"""Episodes; then the environment is given up."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,10 @@ class OnlineConfig:
     """Episodes of an evaluation during training."""
     final_episodes: int = 100
     """Episodes of the evaluation at the end."""
+    keep_checkpoints: int = 3
+    """Checkpoints that are kept: the newest ones; the best policy is kept besides."""
+    env_worker: bool = False
+    """Run the environment in a process of its own, which is restarted if it dies or hangs; slower."""
 
 
 PRESETS = {
@@ -105,7 +116,7 @@ def run_online(
 ) -> Metrics:
     """Train until ``config.env_steps`` and return the metrics of the final evaluation.
 
-    Ctrl-C writes a checkpoint and raises KeyboardInterrupt again.
+    SIGINT and SIGTERM write a checkpoint at the next safe point and raise Stopped; a second one ends the process.
 
     Args:
         folder: gets metrics, checkpoints, the summary and the COMPLETE mark.
@@ -114,26 +125,29 @@ def run_online(
         sampling: how the agent wants its goals drawn.
         config: how to train.
         seed: the run's seed.
-        resume: continue from the newest checkpoint.
+        resume: continue from the newest checkpoint, or from the start if there is none.
     """
-    run = _Run(folder, env, create, sampling, config, seed)
-    if resume:
-        run.restore()
-    return drive(run, MetricLog(folder), Progress(f"{env.spec.name} seed {seed}", config.env_steps, done=run.env_steps))
+    with folder.locked(), Stop() as stop:
+        run = _Run(folder, env, create, sampling, config, seed)
+        if resume:
+            run.restore()
+        title = f"{env.spec.name} seed {seed}"
+        return drive(run, MetricLog(folder), Progress(title, config.env_steps, done=run.env_steps), stop)
 
 
-def drive(run: Any, log: MetricLog, progress: Progress) -> Metrics:
-    """Iterate until the progress is complete, then finish; Ctrl-C saves first."""
+def drive(run: Any, log: MetricLog, progress: Progress, stop: Stop) -> Metrics:
+    """Iterate until the progress is complete, then finish; save and raise Stopped if a signal asked for it."""
     try:
         with progress:
             while progress.done < progress.total:
                 progress.advance(run.iterate(log), run.note)
-        result: Metrics = run.finish(log)
+                if stop.asked:
+                    run.save()
+                    stop.check()
+        result: Metrics = run.finish(log, stop)
         return result
-    except KeyboardInterrupt:
-        if run.agent is not None:
-            run.save()
-        raise
+    except OSError as error:
+        raise about_disk(run.folder, error) from error
     finally:
         run.close()
         log.close()
@@ -155,7 +169,9 @@ class _Run:
         self.config, self.seed = config, seed
         disk = folder.path / "replay" if config.replay_on_disk else None
         self.replay = Replay(env.spec, config.replay_capacity, disk)
-        self.env_steps = self.episodes = self.updates = 0
+        self.env_steps = self.episodes = self.updates = self.dropped = 0
+        self.best: tuple[float, ...] = (-1.0, -1.0)
+        self.saved: tuple[int, int] | None = None
         self.agent: Any = None
         self.note = "warm-up"
         self.recent: deque[Outcome] = deque(maxlen=100)
@@ -169,7 +185,7 @@ class _Run:
         """One episode and the updates it pays for; evaluates and saves when it is time. Returns the steps taken."""
         before = self.env_steps
         clock = time.monotonic()
-        episode, outcome = self._collect()
+        episode, outcome = self._next_episode()
         self.replay.append(episode)
         self.recent.append(outcome)
         self.env_steps += outcome.length
@@ -185,6 +201,17 @@ class _Run:
             self._report(log)
             self.save()
         return outcome.length
+
+    def _next_episode(self) -> tuple[Episode, Outcome]:
+        """The next episode that comes to its end; those that their environment did not survive are counted."""
+        for _ in range(LOST_IN_A_ROW):
+            try:
+                return self._collect()
+            except EnvironmentLost as error:
+                reason = error
+                self.episodes += 1
+                self.dropped += 1
+        raise UserError(f"the environment was lost in {LOST_IN_A_ROW} episodes in a row: {reason}")
 
     def _collect(self) -> tuple[Episode, Outcome]:
         rng = seeding.generator(self.seed, "collect", self.episodes)
@@ -221,6 +248,7 @@ class _Run:
             self.agent = self.create(seeding.derive(self.seed, "agent"), scale)
         elif not self.env.spec.image and growth(before, c.scale_growth) != growth(self.env_steps, c.scale_growth):
             self.agent = self.agent.rescaled(statistics(self.replay))
+        done = len(self.metrics)
         # What the steps so far pay for, in whole calls: one compiled shape.
         while self.updates + c.updates_per_call <= (self.env_steps - c.warmup_steps) * c.updates_per_env_step:
             rng = seeding.generator(self.seed, "sampler", self.updates)
@@ -229,7 +257,12 @@ class _Run:
             self.metrics.append(metrics)
             self.updates += c.updates_per_call
         jax.block_until_ready(eqx.filter(self.agent, eqx.is_array))
+        check_metrics(self.metrics[done:], self.where())
         self.seconds["update"] += time.monotonic() - clock
+
+    def where(self) -> str:
+        """The present moment in words."""
+        return f"step {self.env_steps:,}, update {self.updates:,}"
 
     def _report(self, log: MetricLog) -> None:
         clock = time.monotonic()
@@ -240,8 +273,13 @@ class _Run:
         row |= self._collected()
         row |= {f"time/{name}": value for name, value in self.seconds.items()}
         row |= {"time/total": self.wall(), "updates": self.updates, "episodes": self.episodes}
+        row |= {"collect/dropped": self.dropped} if self.dropped else {}
         log.write(self.env_steps, row)
         self.metrics = []
+        score = result["success_any"], result["success_final"]
+        if score > self.best:
+            self.best = score
+            checkpoint.save_best(self.folder.path, self.env_steps, self.agent, self._counters())
         self.note = f"success any {result['success_any']:.2f}, final {result['success_final']:.2f}"
 
     def _collected(self) -> Metrics:
@@ -252,47 +290,64 @@ class _Run:
             "collect/moved": float(np.mean([o.moved > least for o in self.recent])),
         }
 
-    def _evaluate(self, episodes: int) -> Metrics:
-        return evaluate(self.env, policy_of(self.agent, 0, self.env.spec.episode_length, greedy=True), episodes)
+    def _evaluate(self, episodes: int, stop: Stop | None = None) -> Metrics:
+        policy = policy_of(self.agent, 0, self.env.spec.episode_length, greedy=True)
+        return evaluate(self.env, policy, episodes, each=lambda _: stop.check() if stop is not None else None)
 
     def wall(self) -> float:
         """Seconds of training so far, those before a stop included."""
         return self.before + time.monotonic() - self.began
 
-    def finish(self, log: MetricLog) -> Metrics:
-        """Evaluate for the last time, save, write the summary and the COMPLETE mark."""
+    def finish(self, log: MetricLog, stop: Stop) -> Metrics:
+        """Save, evaluate for the last time, write the summary and the COMPLETE mark."""
         if self.agent is None:
             self._update(0)
-        seconds = self.wall() - self.seconds["evaluate"]
-        result = self._evaluate(self.config.final_episodes)
-        log.write(self.env_steps, {f"final/{name}": value for name, value in result.items()})
         self.save()
+        seconds = self.wall() - self.seconds["evaluate"]
+        result = self._evaluate(self.config.final_episodes, stop)
+        log.write(self.env_steps, {f"final/{name}": value for name, value in result.items()})
         summary = result | {"env_steps": self.env_steps, "updates": self.updates, "training_seconds": seconds}
+        summary |= {"dropped_episodes": self.dropped} if self.dropped else {}
         self.folder.write_json("summary.json", summary | {f"seconds_{k}": v for k, v in self.seconds.items()})
         self.folder.finish()
         return summary
 
-    def save(self) -> None:
-        """Write a checkpoint."""
+    def _counters(self) -> dict[str, int]:
         counters = {"env_steps": self.env_steps, "episodes": self.episodes, "updates": self.updates}
-        counters["milliseconds"] = int(1000 * self.wall())
-        recent = {"outcomes": np.array(self.recent, np.float64)}
-        parts = {"agent": self.agent, "replay": self.replay.state(), "progress": recent | pack(self.metrics)}
-        checkpoint.save(self.folder.path, self.env_steps, parts, counters)
+        return counters | {"dropped": self.dropped, "rows": self.folder.rows(), "milliseconds": int(1000 * self.wall())}
+
+    def save(self) -> None:
+        """Write a checkpoint, unless there is no agent yet or nothing has changed since the last one."""
+        if self.agent is None or self.saved == (self.env_steps, self.updates):
+            return
+        check_agent(self.agent, self.where())
+        progress = {"outcomes": np.array(self.recent, np.float64), "best": np.array(self.best)}
+        progress |= {"seconds": np.array([*self.seconds.values()])} | pack(self.metrics)
+        parts = {"agent": self.agent, "progress": progress}
+        keep = self.config.keep_checkpoints
+        checkpoint.save(self.folder.path, self.env_steps, parts, self._counters(), self.replay, keep)
+        self.saved = (self.env_steps, self.updates)
 
     def restore(self) -> None:
-        """Continue from the newest checkpoint."""
-        counters, parts = checkpoint.read(checkpoint.latest(self.folder.path), "agent", "replay", "progress")
+        """Continue from the newest checkpoint that is whole; from the start if there is none at all."""
+        if not checkpoint.found(self.folder.path):
+            self.folder.rewind(0)
+            return
+        path, counters, parts = checkpoint.load(self.folder.path, "agent", "progress", replay=self.replay)
+        checkpoint.check_config(self.folder.path, path)
+        checkpoint.set_aside(self.folder.path, path)
         self.agent = checkpoint.restore_agent(self.create(0, None), parts["agent"])
-        self.replay.restore(parts["replay"])
         self.env_steps, self.episodes, self.updates = (counters[k] for k in ("env_steps", "episodes", "updates"))
-        self.before = counters["milliseconds"] / 1000
+        self.dropped, self.before = counters.get("dropped", 0), counters["milliseconds"] / 1000
+        self.saved = (self.env_steps, self.updates)
         self.note = f"continued at {self.env_steps:,}"
         progress = parts["progress"]
         outcomes = progress.pop("outcomes").tolist()
         self.recent.extend(Outcome(bool(o[0]), bool(o[1]), o[2], o[3], o[4], int(o[5])) for o in outcomes)
+        self.best = tuple(progress.pop("best", np.array(self.best)).tolist())
+        self.seconds |= zip(self.seconds, progress.pop("seconds", np.zeros(3)).tolist(), strict=True)
         self.metrics = unpack(progress)
-        rewind(self.folder, self.env_steps)
+        self.folder.rewind(counters.get("rows", self.folder.rows_until(self.env_steps, "env_step")))
 
 
 def averages(metrics: list[Metrics]) -> Metrics:

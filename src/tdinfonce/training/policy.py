@@ -69,12 +69,12 @@ class TrainedPolicy:
         return self.spec.goal(goal)
 
 
-def load(run: str | Path) -> TrainedPolicy:
-    """Load the newest policy of a run folder."""
+def load(run: str | Path, *, best: bool = False) -> TrainedPolicy:
+    """Load the newest policy of a run folder, or the one that did best in the evaluations during training."""
     folder = Path(run)
     if not folder.is_dir():
         raise UserError(f"there is no run folder {folder}")
     plan, spec = recipe.read(folder)
-    counters, parts = checkpoint.read(checkpoint.latest(folder), "agent")
+    _, counters, parts = checkpoint.load(folder, "agent", best=best)
     agent = checkpoint.restore_agent(plan.create_agent(spec, 0), parts["agent"])
     return TrainedPolicy(agent, spec, counters.get("env_steps", 0), counters["updates"])

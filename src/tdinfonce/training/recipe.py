@@ -1,7 +1,8 @@
 """A recipe is a run before it starts: names, configs and a seed. It is what a run folder's config.json holds."""
 
 import dataclasses
-import json
+import itertools
+import math
 import typing
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from tdinfonce import agents, envs
 from tdinfonce.errors import UserError, nearest
+from tdinfonce.files import read_json
 from tdinfonce.training.run_folder import CONFIG
 from tdinfonce.types import EnvSpec, GoalEnv, InputScale
 
@@ -45,6 +47,8 @@ class Recipe:
     """The goal of an agent that learns one task; empty: the environment's."""
     data: dict[str, int] | None = None
     """What identifies the data."""
+    threads: int = 0
+    """Threads that JAX works with, also when the run is continued elsewhere; 0: as many as cores are visible."""
 
     @property
     def kind(self) -> str:
@@ -56,10 +60,13 @@ class Recipe:
         return {"kind": self.kind} | dataclasses.asdict(self) | {"spec": dataclasses.asdict(spec)}
 
     def make_env(self, *, render: bool = False) -> GoalEnv:
-        """Make the environment of this run."""
-        return envs.make(
-            self.env, goal_space=self.goal_space, render=render, noise=self.noise, noise_kind=self.noise_kind
-        )
+        """Make the environment of this run; in a process of its own if the training asks for it."""
+        options = {"name": self.env, "goal_space": self.goal_space, "noise": self.noise, "noise_kind": self.noise_kind}
+        if getattr(self.training, "env_worker", False) and not render:
+            from tdinfonce.envs._worker import WorkerEnv
+
+            return WorkerEnv(options)
+        return envs.make(**options, render=render)
 
     def create_agent(self, spec: EnvSpec, seed: int, scale: Any = None) -> Any:
         """A fresh agent."""
@@ -86,8 +93,10 @@ def build(
     test_goal: tuple[float, ...] = (),
 ) -> Recipe:
     """Look up the names and apply ``name=value`` settings to the preset's configs."""
-    if seed < 0:
-        raise UserError(f"a seed is not negative; got {seed}")
+    if not 0 <= seed < 2**63:
+        raise UserError(f"a seed is not negative, and below 2**63; got {seed}")
+    if not all(math.isfinite(x) for x in test_goal):
+        raise UserError(f"--test-goal must be finite; got {test_goal}")
     spaces = envs.goal_spaces(env) if env else ("data",)
     if goal_space is not None and goal_space not in spaces:
         raise UserError(f"{env or 'data'} has no goal space '{goal_space}'; choose one of: {', '.join(spaces)}")
@@ -128,7 +137,7 @@ def read(run: Path) -> tuple[Recipe, EnvSpec]:
     if not path.is_file():
         raise UserError(f"{run} is not a run folder: it has no {CONFIG}")
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = read_json(path)
         kinds = {"online": OnlineConfig, "offline": OfflineConfig}
         kind = kinds.get(stored.pop("kind", None))
         if kind is None:
@@ -137,7 +146,7 @@ def read(run: Path) -> tuple[Recipe, EnvSpec]:
         agent_config = from_json(agents.load(stored["agent"]).Config, stored.pop("agent_config"))
         training = from_json(kind, stored.pop("training"))
         return from_json(Recipe, stored | {"agent_config": agent_config, "training": training}), spec
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path} is damaged or of another version: {error}") from error
 
 
@@ -172,7 +181,6 @@ def field_help(kind: Any) -> dict[str, str]:
     """The text under each field of a config, read from its source."""
     import ast
     import inspect
-    import itertools
     import textwrap
 
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
@@ -201,12 +209,17 @@ def _apply(configs: list[Any], settings: Sequence[str]) -> list[Any]:
 AT_LEAST_ONE = {"env_steps", "updates_per_call", "batch_size", "eval_every", "eval_episodes", "final_episodes"}
 AT_LEAST_ONE |= {"critics", "n_step", "representation_size", "replay_capacity"}
 AT_LEAST_ONE |= {"latent_size", "components", "component_size"}
-AT_LEAST_ONE |= {"updates", "context", "width", "layers", "heads", "policy_delay"}
+AT_LEAST_ONE |= {"updates", "context", "width", "layers", "heads", "policy_delay", "keep_checkpoints"}
 SHARES = {"exploration_uniform", "actor_future_share", "critic_future_share", "future_share", "monte_carlo_weight"}
 SHARES |= {"target_rate", "exploration_episodes", "commanded_share", "cloning_share", "next_share"}
 BELOW_ONE = {"discount", "held_out", "dropout", "expectile_level"}
 POSITIVE = {"temperature", "critic_rate", "actor_rate", "max_weight", "expectile_level", "gradient_clip"}
 POSITIVE |= {"multiplier", "push_sharpness"}
+MOST = {"batch_size": 10**6, "updates_per_call": 10**5, "context": 10**4, "width": 10**4, "layers": 100, "heads": 1000}
+MOST |= {"critics": 100, "n_step": 10**4, "representation_size": 10**5, "latent_size": 10**5, "components": 10**5}
+MOST |= {"component_size": 10**5, "eval_episodes": 10**6, "final_episodes": 10**6}
+MOST_WEIGHTS = 10**8
+"""Of the layers that a setting such as `hidden` names."""
 
 
 def _check_ranges(config: Any) -> None:
@@ -229,6 +242,10 @@ def _check_ranges(config: Any) -> None:
             raise UserError(f"{name} must name at least one width, such as 256,256; got {value}")
         if isinstance(value, int | float) and not value >= 0:
             raise UserError(f"{name} must not be negative; got {value}")
+        if isinstance(value, int | float) and not value <= MOST.get(name, 10**12):
+            raise UserError(f"{name} must be at most {MOST.get(name, 10**12):,}; got {value}")
+        if isinstance(value, tuple) and sum(a * b for a, b in itertools.pairwise((1, *value))) > MOST_WEIGHTS:
+            raise UserError(f"{name} asks for more than {MOST_WEIGHTS:,} weights; got {value}")
     for name in ("actor_future_share", "critic_future_share"):
         if values.get(name, 0) + values.get("commanded_share", 0) > 1:
             raise UserError(f"{name} and commanded_share are shares of one batch: together at most 1")

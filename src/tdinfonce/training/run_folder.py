@@ -1,5 +1,6 @@
 """A run is a folder that explains itself: config, versions, metrics as JSON lines, results, a COMPLETE mark."""
 
+import contextlib
 import json
 import os
 import platform
@@ -14,14 +15,18 @@ from typing import Any
 
 import tdinfonce
 from tdinfonce.errors import UserError
-from tdinfonce.machine import visible_cores
+from tdinfonce.files import fill, parse_json, read_json
+from tdinfonce.machine import threads, visible_cores
 
 __all__ = ["RunFolder", "check_folder", "read_metrics", "versions"]
 
 COMPLETE = "COMPLETE"
 CONFIG = "config.json"
+LOCK = ".lock"
 METRICS = "metrics.jsonl"
 VERSIONS = "versions.json"
+START = {LOCK, VERSIONS, f"{VERSIONS}.partial", CONFIG, f"{CONFIG}.partial"}
+"""All that a run holds before it is one."""
 
 
 class RunFolder:
@@ -42,17 +47,38 @@ class RunFolder:
         """
         folder = Path(path).resolve()
         check_folder(folder, overwrite=overwrite)
-        ran = versions()
-        if folder.is_dir() and any(folder.iterdir()):
-            shutil.rmtree(folder)
+        run = cls(folder)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            with run.locked():
+                # What makes it a run goes last and comes last, so it can be told from other folders at any moment.
+                for child in sorted(folder.iterdir(), key=lambda path: (path.name in START, path.name == VERSIONS)):
+                    if child.name != LOCK:
+                        shutil.rmtree(child) if child.is_dir() and not child.is_symlink() else child.unlink()
+                run.write_json(VERSIONS, versions())
+                run.write_json(CONFIG, dict(config))
         except OSError as error:
             raise UserError(f"cannot make the folder {folder}: {error.strerror}") from error
-        run = cls(folder)
-        run.write_json(CONFIG, dict(config))
-        run.write_json(VERSIONS, ran)
         return run
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from writing here; the system frees the lock when this one ends, however it ends."""
+        try:
+            import fcntl
+        except ModuleNotFoundError:  # not on this system
+            yield
+            return
+        with open(os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                owner = file.read(20).decode(errors="replace").strip()
+                raise UserError(f"{self.path} is being written by process {owner or 'unknown'}") from None
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n".encode())
+            yield
 
     @property
     def complete(self) -> bool:
@@ -62,9 +88,7 @@ class RunFolder:
     def write_text(self, name: str, text: str) -> Path:
         """Write a file whole or not at all."""
         target = self.path / name
-        partial = target.with_name(target.name + ".partial")
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, target)
+        fill(target, text.encode())
         return target
 
     def write_json(self, name: str, value: Any) -> Path:
@@ -76,6 +100,25 @@ class RunFolder:
         with open(self.path / METRICS, "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
+    def rows(self) -> int:
+        """How many rows the metrics have."""
+        try:
+            return (self.path / METRICS).read_bytes().count(b"\n")
+        except FileNotFoundError:
+            return 0
+
+    def rows_until(self, step: int, axis: str) -> int:
+        """How many rows were written up to a step; for checkpoints of format 1, which do not say."""
+        rows = read_metrics(self.path) if (self.path / METRICS).exists() else []
+        return sum(row.get(axis, 0) <= step and not any(name.startswith("final/") for name in row) for row in rows)
+
+    def rewind(self, rows: int) -> None:
+        """Drop the rows behind the first ``rows``, and a torn one: a continued run will write them again."""
+        path = self.path / METRICS
+        if path.exists():
+            kept = path.read_bytes().splitlines(keepends=True)[:rows]
+            fill(path, b"".join(line for line in kept if line.endswith(b"\n")))
+
     def finish(self) -> None:
         """Set the COMPLETE mark."""
         self.write_text(COMPLETE, time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime()))
@@ -86,7 +129,7 @@ def check_folder(path: str | Path, *, overwrite: bool) -> None:
     folder = Path(path)
     if folder.is_file():
         raise UserError(f"{folder} is a file; choose a folder with --out")
-    if not folder.is_dir() or not any(folder.iterdir()):
+    if not folder.is_dir() or (all(path.name in START for path in folder.iterdir()) and not (folder / CONFIG).exists()):
         return
     if not _is_run(folder):
         raise UserError(f"{folder} is not empty and holds no run; choose another folder with --out")
@@ -97,7 +140,7 @@ def check_folder(path: str | Path, *, overwrite: bool) -> None:
 def _is_run(folder: Path) -> bool:
     """Whether we wrote it: config and versions are there, and the versions name this package."""
     try:
-        written = json.loads((folder / VERSIONS).read_text(encoding="utf-8"))
+        written = read_json(folder / VERSIONS)
     except (OSError, ValueError):
         return False
     return (folder / CONFIG).is_file() and isinstance(written, dict) and "tdinfonce" in written
@@ -108,7 +151,7 @@ def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
     with open(Path(path) / METRICS, encoding="utf-8") as file:
         for line in file:
             if line.endswith("\n"):
-                yield json.loads(line)
+                yield parse_json(line)
 
 
 def versions() -> dict[str, Any]:
@@ -124,7 +167,7 @@ def versions() -> dict[str, Any]:
         "platform": platform.platform(),
         "machine": platform.machine(),
         "cores": visible_cores(),
-        "threads": os.environ.get("NPROC"),
+        "threads": threads(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "commit": _commit(),
     }

@@ -1,0 +1,74 @@
+"""Reading without trust and writing without loss: no links, sizes first, whole files or none."""
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+__all__ = ["fill", "parse_json", "read_bytes", "read_json", "sha256", "sync_folder"]
+
+JSON_LIMIT = 32 << 20
+"""Bytes; no JSON file of ours comes near."""
+
+
+def sha256(data: bytes) -> str:
+    """As hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_bytes(path: Path, size: int | None = None, *, limit: int | None = None) -> bytes:
+    """The bytes of a plain file, which must be ``size`` of them if that is given, and at most ``limit``.
+
+    Raises OSError if it cannot be read, and ValueError for a link, a device or another size: before anything is read.
+    """
+    if path.is_symlink():
+        raise ValueError(f"{path.name} is a link")
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(f"{path.name} is not a plain file")
+        if size is not None and found.st_size != size:
+            raise ValueError(f"{path.name} has {found.st_size:,} bytes; {size:,} were written")
+        if limit is not None and found.st_size > limit:
+            raise ValueError(f"{path.name} has {found.st_size:,} bytes; at most {limit:,} are read")
+        return file.read()
+
+
+def parse_json(text: str | bytes) -> Any:
+    """JSON to values; whatever is wrong with it is a ValueError, and so is JSON that is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def read_json(path: Path) -> Any:
+    """The values in a JSON file of at most 32 MiB; raises OSError or ValueError."""
+    return parse_json(read_bytes(path, limit=JSON_LIMIT))
+
+
+def fill(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, and wait until it is on the disk. Nothing is left behind if that fails."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

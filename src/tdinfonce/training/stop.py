@@ -1,0 +1,45 @@
+"""SIGINT and SIGTERM: the first asks a run to end at its next safe point, the second ends it at once."""
+
+import os
+import signal
+import threading
+from types import FrameType
+from typing import Any, Self
+
+from tdinfonce.errors import Stopped
+
+__all__ = ["Stop"]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stop:
+    """Use as a context manager around a run; elsewhere than in the main thread it hears nothing."""
+
+    def __init__(self) -> None:
+        """Not asked yet."""
+        self.asked: signal.Signals | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        """Listen. A signal that the process was started to ignore stays ignored."""
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Listen no more."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def check(self) -> None:
+        """Raise Stopped if asked; for places where nothing needs to be saved."""
+        if self.asked is not None:
+            raise Stopped(f"stopped by {self.asked.name}")
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.asked is not None:
+            os._exit(128 + number)
+        self.asked = signal.Signals(number)

@@ -1,0 +1,269 @@
+"""Nothing lost, nobody let in: a few of each check of safety.py, and what needs no counting."""
+
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save as tensor_bytes
+
+import safety
+import tdinfonce
+from run_state import state_of
+from tdinfonce.data.replay import Replay
+from tdinfonce.errors import UserError
+from tdinfonce.files import read_bytes, read_json, sha256
+from tdinfonce.training import checkpoint
+from tdinfonce.training.run_folder import RunFolder
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("safety") / "run"
+    safety.go(*safety.start(out))
+    return out
+
+
+def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    figures = safety.kills(tmp_path, 1, 1, ("point",))
+    assert (figures["identical"], figures["wrong"]) == (1, [])
+    assert figures["rows to redo, most"] <= 1
+
+
+def test_damage_is_named_and_never_loaded(tmp_path: Path) -> None:
+    figures = safety.damage(tmp_path, 30, 10, 10)
+    assert figures["named"] == figures["tried"]
+    assert figures["previous used"] + figures["mended from the copy"] == figures["tried"]
+
+
+def test_numbers_that_are_not_finite_stop_a_run(tmp_path: Path) -> None:
+    figures = safety.nan(tmp_path, 4)
+    assert figures["stopped and named"] == figures["last checkpoint finite"] == 4, figures
+
+
+def test_a_full_or_read_only_disk_keeps_the_last_checkpoint(tmp_path: Path) -> None:
+    figures = safety.full_disk(tmp_path, 2)
+    assert figures["said in one line"] == figures["resumed identical"] == 2, figures
+
+
+def test_a_dead_environment_is_replaced(tmp_path: Path) -> None:
+    figures = safety.worker(tmp_path, 400, 150)
+    assert figures["steps"] >= 400
+    assert 1 <= figures["episodes dropped"] <= figures["killed"], figures
+
+
+def test_a_hanging_environment_is_replaced(tmp_path: Path) -> None:
+    assert safety.hang(tmp_path)["episodes dropped"] == 1
+
+
+@pytest.mark.parametrize("form", [1, 2])
+def test_old_checkpoints_load_for_ever(form: int, tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / f"format-{form}", tmp_path / "run")
+    expected = json.loads((FIXTURES / f"format-{form}" / "expected.json").read_text())
+    policy = tdinfonce.load(str(tmp_path / "run"))
+    action = policy.act(np.array([0.1, -0.2]), np.array([0.5, 0.5]))
+    np.testing.assert_allclose(action, expected["action"], rtol=1e-5)
+    replay = Replay(policy.spec, 100)
+    loaded = checkpoint.load(tmp_path / "run", "agent", "progress", replay=replay)
+    assert (loaded.counters["env_steps"], replay.added, len(replay)) == (200, 10, 5)
+    np.testing.assert_allclose(replay.observation.sum(), expected["observations"], rtol=1e-6)
+
+
+def test_the_replay_is_written_once(finished: Path) -> None:
+    """Each segment belongs to one save; what has left the ring is removed."""
+    names = sorted(path.name for path in (finished / "checkpoints" / "replay").iterdir())
+    assert all(one.split("-")[1].startswith(two.split("-")[0]) for one, two in itertools.pairwise(names))
+    needed = {s.name for path in checkpoint.found(finished) for s in checkpoint._needed(path)}
+    assert set(names) == needed == {path.name for path in (finished / "checkpoints" / "replay-copy").iterdir()}
+    assert len(checkpoint.found(finished)) == 3
+    assert len(checkpoint.found(finished, best=True)) == 1
+
+
+def test_a_ring_on_disk_continues_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after it has overwritten episodes that the last checkpoint counts on."""
+    settings = [*safety.TINY, "replay_on_disk=true", "replay_capacity=100"]
+    for name in ("straight", "killed"):
+        plan, env, folder = safety.start(tmp_path / name, settings)
+        left = 19
+
+        def iterate(self: Any, log: Any, original: Any = safety.online._Run.iterate) -> int:
+            nonlocal left
+            left -= 1
+            if not left:
+                raise RuntimeError("killed")
+            return original(self, log)
+
+        with monkeypatch.context() as patch:
+            if name == "killed":
+                patch.setattr(safety.online._Run, "iterate", iterate)
+                with pytest.raises(RuntimeError):
+                    safety.go(plan, env, folder)
+        safety.go(plan, env, folder, resume=name == "killed")
+    assert state_of(tmp_path / "straight") == state_of(tmp_path / "killed")
+
+
+def test_a_segment_is_mended_from_the_ring_on_disk(tmp_path: Path) -> None:
+    plan, env, folder = safety.start(tmp_path / "run", [*safety.TINY, "replay_on_disk=true"])
+    safety.go(plan, env, folder)
+    last = max((folder.path / "checkpoints" / "replay").iterdir())
+    last.write_bytes(last.read_bytes()[:-1])
+    replay = Replay(env.spec, plan.training.replay_capacity, folder.path / "replay")
+    with pytest.warns(RuntimeWarning, match="mended"):
+        assert checkpoint.load(folder.path, "agent", replay=replay).counters["env_steps"] == 400
+
+
+def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", {})
+    code = "import sys\nfrom tdinfonce.training.run_folder import RunFolder\nfrom pathlib import Path\n"
+    code += "with RunFolder(Path(sys.argv[1])).locked(): print('mine', flush=True); sys.stdin.read()"
+    words = [sys.executable, "-c", code, str(run.path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"mine\n"
+        with pytest.raises(UserError, match=f"is being written by process {other.pid}"), run.locked():
+            pass
+        with pytest.raises(UserError, match="is being written"):
+            RunFolder.create(run.path, {}, overwrite=True)
+        other.send_signal(signal.SIGKILL)
+    with run.locked():  # the lock of a dead process is no lock
+        pass
+
+
+def test_a_run_folder_is_private(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", {})
+    assert stat.S_IMODE(run.path.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(("number", "twice"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
+def test_signals(number: signal.Signals, twice: bool, tmp_path: Path) -> None:
+    heed = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    words = [sys.executable, "-c", f"{heed}; from tdinfonce.cli import main; sys.exit(main())", "train"]
+    words += [*safety.tasks(tmp_path)["point"], "env_steps=1000000", "--out", str(tmp_path / "run")]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
+        until = time.monotonic() + 300
+        while not checkpoint.found(tmp_path / "run") and time.monotonic() < until and run.poll() is None:
+            time.sleep(0.05)
+        run.send_signal(number)
+        if twice:
+            run.send_signal(number)
+        _, error = run.communicate(timeout=120)
+    assert run.returncode == (128 + number if twice else 75), error
+    if not twice:
+        assert f"stopped by SIGTERM; continue with: tdinfonce train --resume {tmp_path / 'run'}" in error
+        assert "Traceback" not in error
+        steps = checkpoint.load(tmp_path / "run").counters["env_steps"]
+        assert steps % 1000, "it saved at the next safe point, not at the next evaluation"
+
+
+def test_nothing_in_the_source_runs_stored_code() -> None:
+    wrong = re.compile(r"\bpickle\b|allow_pickle|yaml\.load|\beval\(|\bexec\(|marshal|shelve|joblib|torch\.load")
+    found = []
+    for path in Path(tdinfonce.__file__).parent.rglob("*.py"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        found += [f"{path.name}: {line.strip()}" for line in lines if wrong.search(line)]
+    assert not found
+
+
+def spoil_manifest(run: Path, **changes: Any) -> None:
+    """A manifest that is in order by its own SHA-256, but lies."""
+    path = checkpoint.found(run)[-1]
+    manifest = {k: v for k, v in read_json(path / "manifest.json").items() if k != "sha256"} | changes
+    manifest |= {"sha256": checkpoint._own_mark(manifest)}
+    (path / "manifest.json").write_bytes(checkpoint._as_bytes(manifest))
+
+
+def put(run: Path, data: bytes) -> None:
+    """An agent file of any content, with a manifest to match."""
+    path = checkpoint.found(run)[-1]
+    (path / "agent.safetensors").write_bytes(data)
+    files = read_json(path / "manifest.json")["files"]
+    spoil_manifest(run, files=files | {"agent.safetensors": [len(data), sha256(data)]})
+
+
+def traverse(run: Path) -> None:
+    files = read_json(checkpoint.found(run)[-1] / "manifest.json")["files"]
+    spoil_manifest(run, files=files | {"../../../secret.safetensors": [3, "x"]})
+
+
+def link(run: Path) -> None:
+    path = checkpoint.found(run)[-1] / "agent.safetensors"
+    secret = run.parent / "secret"
+    shutil.move(path, secret)
+    path.symlink_to(secret)
+
+
+def header(text: str, size: int | None = None) -> bytes:
+    return struct.pack("<Q", len(text) if size is None else size) + text.encode()
+
+
+DEEP = "[" * 100_000
+HOSTILE = {
+    "traversal": traverse,
+    "segment that is a path": lambda run: spoil_manifest(
+        run, replay={"added": 1, "segments": [["../../x", 1, 1, "x"]]}
+    ),
+    "link": link,
+    "huge header": lambda run: put(run, header("{}", 2**60)),
+    "negative shape": lambda run: put(run, header('{"x":{"dtype":"F32","shape":[-1,4],"data_offsets":[0,0]}}')),
+    "huge shape": lambda run: put(
+        run, header('{"x":{"dtype":"F32","shape":[1152921504606846976],"data_offsets":[0,4]}}')
+    ),
+    "deep header": lambda run: put(run, header(DEEP)),
+    "deep manifest": lambda run: (checkpoint.found(run)[-1] / "manifest.json").write_text(DEEP),
+    "a program": lambda run: put(run, b"cos\nsystem\n(S'touch owned'\ntR."),
+    "a pipe": lambda run: (
+        (checkpoint.found(run)[-1] / "agent.safetensors").unlink(),
+        os.mkfifo(checkpoint.found(run)[-1] / "agent.safetensors"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_checkpoints_are_skipped(kind: str, finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    HOSTILE[kind](tmp_path / "run")
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    replay = Replay(tdinfonce.load(str(finished)).spec, 300)
+    with pytest.warns(RuntimeWarning, match="is used instead"):
+        loaded = checkpoint.load(tmp_path / "run", "agent", "progress", replay=replay)
+    assert loaded.counters["env_steps"] == 300
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+
+
+def test_arrays_of_another_type_are_refused(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    arrays = checkpoint.read(checkpoint.found(finished)[-1], "agent")[1]["agent"]
+    put(tmp_path / "run", tensor_bytes({name: array.astype(np.float64) for name, array in arrays.items()}))
+    with pytest.raises(UserError, match="does not fit the run's config"):
+        tdinfonce.load(str(tmp_path / "run"))
+
+
+def test_sizes_are_checked_before_memory_is_taken(tmp_path: Path) -> None:
+    with open(tmp_path / "large", "wb") as file:
+        file.truncate(1 << 40)  # takes no room
+    with pytest.raises(ValueError, match="at most"):
+        read_json(tmp_path / "large")
+    with pytest.raises(ValueError, match="were written"):
+        read_bytes(tmp_path / "large", 10)
+
+
+def test_a_changed_config_is_not_continued(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    config = tmp_path / "run" / "config.json"
+    config.write_text(config.read_text().replace('"seed": 3', '"seed": 4'))
+    plan, env, _ = safety.start(tmp_path / "other")
+    with pytest.raises(UserError, match=r"config.json has changed"):
+        safety.go(plan, env, RunFolder(tmp_path / "run"), resume=True)

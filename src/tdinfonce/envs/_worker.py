@@ -76,8 +76,9 @@ class WorkerEnv:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         # In a session of its own, for Ctrl-C is meant for the parent.
         self._process = subprocess.Popen(words, **pipes, bufsize=0, start_new_session=True)  # type: ignore[call-overload]
-        fields = json.loads(self._answer(START_SECONDS))
-        self.spec = EnvSpec(**{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()})
+        said = json.loads(self._answer(START_SECONDS))
+        fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in said.items()}
+        self.spec = EnvSpec(**fields)
 
     def _ask(self, question: bytes) -> bytes:
         if self._process is None or self._process.stdin is None:
@@ -132,7 +133,8 @@ def _pack(said: Start | Step) -> bytes:
 def _unpack(kind: type[Said], data: bytes) -> Said:
     arrays = parse_tensors(data)
     # `ascontiguousarray` makes a row of a single number.
-    return kind(**{name: SCALARS[name](a.item()) if name in SCALARS else a for name, a in arrays.items()})
+    fields: dict[str, Any] = {n: SCALARS[n](a.item()) if n in SCALARS else a for n, a in arrays.items()}
+    return kind(**fields)
 
 
 def main() -> None:

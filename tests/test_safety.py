@@ -267,3 +267,20 @@ def test_a_changed_config_is_not_continued(finished: Path, tmp_path: Path) -> No
     plan, env, _ = safety.start(tmp_path / "other")
     with pytest.raises(UserError, match=r"config.json has changed"):
         safety.go(plan, env, RunFolder(tmp_path / "run"), resume=True)
+
+
+def test_the_replay_of_a_run_is_a_data_set(finished: Path, tmp_path: Path) -> None:
+    from tdinfonce.data import open_dataset
+
+    shutil.copytree(finished, tmp_path / "run")
+    segment = min((tmp_path / "run" / "checkpoints" / "replay").iterdir())
+    segment.write_bytes(b"damaged; the copy is read")
+    replay = Replay(tdinfonce.load(str(finished)).spec, 300)
+    checkpoint.load(finished, replay=replay)
+    episodes = open_dataset(str(tmp_path / "run"))
+    assert len(episodes) == len(replay) == 15
+    oldest = replay.added % replay.slots  # the ring starts anywhere, the data set with the oldest
+    stored = [episodes.episode(i).observation for i in range(15)]
+    ring = [replay.view().episode((oldest + i) % 15).observation for i in range(15)]
+    for one, two in zip(stored, ring, strict=True):
+        np.testing.assert_array_equal(one, two)

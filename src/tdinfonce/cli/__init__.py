@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = [*(sys.argv[1:] if argv is None else argv)]  # the command `list` hides the built-in name here
     if argv is None:
-        warnings.showwarning = _one_line_warning
+        warnings.showwarning = _one_line_warning  # type: ignore[assignment]
     try:
         return _run(words)
     except UserError as error:

@@ -61,7 +61,12 @@ class Recipe:
 
     def make_env(self, *, render: bool = False) -> GoalEnv:
         """Make the environment of this run; in a process of its own if the training asks for it."""
-        options = {"name": self.env, "goal_space": self.goal_space, "noise": self.noise, "noise_kind": self.noise_kind}
+        options: dict[str, Any] = {
+            "name": self.env,
+            "goal_space": self.goal_space,
+            "noise": self.noise,
+            "noise_kind": self.noise_kind,
+        }
         if getattr(self.training, "env_worker", False) and not render:
             from tdinfonce.envs._worker import WorkerEnv
 

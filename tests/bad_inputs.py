@@ -20,7 +20,7 @@ SETTINGS = {
 }
 WORDS = ["", " ", "x", "-", "--", "poin", "PÖINT", "../..", "/etc/passwd", "a" * 300, "a\nb", "a\0b", "%s%n", "$(true)"]
 WORDS += ["'; drop", "🤖", ":", "::", ":-v0", "..:x-v0", "no.such.module:Env-v0", "-v0", "x-v999", "*", "\\", "{}"]
-OPTIONS = ["--envv", "--seedd", "--foo", "-x", "--out=", "--no-such", "--seed", "--set", "--resume", "--threads"]
+OPTIONS = ["--envv", "--seedd", "--foo", "-x", "--no-such", "--seed", "--set", "--resume", "--threads"]
 
 
 def bad_calls(root: Path, count: int) -> list[list[str]]:

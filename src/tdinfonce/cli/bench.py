@@ -164,7 +164,7 @@ def _online(seconds: float) -> list[dict[str, Any]]:
         return collect(env, policy, next(index), seeding.generator(0, "collect"))[1].length
 
     what, batches = f"sampler, batches of {shape[1]} from 1M fetch-push transitions", draw()
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"what": what, "value": _rate(lambda: len(draw().action), seconds), "unit": "batches/s", "target": "≥ 15,000"},
         {"what": "TD InfoNCE, fast, fetch-push sizes", "value": _rate(update, seconds), "unit": "updates/s"},
     ]

@@ -113,6 +113,8 @@ class Command:
                 raise UserError(f"--{name.replace('_', '-')} belongs to {kind}")
         if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
             raise UserError(f"--threads must lie between 1 and {MOST_THREADS}; got {self.threads}")
+        if self.env == "" and not offline:
+            raise UserError("--env is empty; name an environment, or data with --dataset")
         if self.dataset == "":
             raise UserError("--dataset is empty; name a file or a data set")
 

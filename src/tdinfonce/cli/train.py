@@ -159,8 +159,8 @@ def _online(plan, env, folder: Path, *, overwrite: bool, resume: bool):  # type:
     def create(seed, scale):  # type: ignore[no-untyped-def]
         return plan.create_agent(env.spec, seed, scale)
 
+    create(0, None)  # what does not fit should fail before anything is written
     place = RunFolder(folder) if resume else RunFolder.create(folder, plan.as_json(env.spec), overwrite=overwrite)
-    create(0, None)  # what does not fit should fail before the first step
     return run_online(place, env, create, plan.agent_config.sampling, plan.training, plan.seed, resume=resume)
 
 

@@ -21,6 +21,7 @@ from safetensors.numpy import save as tensor_bytes
 import safety
 import tdinfonce
 from run_state import state_of
+from tdinfonce import agents
 from tdinfonce.data.replay import Replay
 from tdinfonce.errors import UserError
 from tdinfonce.files import read_bytes, read_json, sha256
@@ -92,27 +93,34 @@ def test_the_replay_is_written_once(finished: Path) -> None:
     assert len(checkpoint.found(finished, best=True)) == 1
 
 
-def test_a_ring_on_disk_continues_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def killed_and_straight(root: Path, settings: list[str], agent: str = "gcbc") -> bool:
+    """Break a run off between two checkpoints, continue it, and compare it with one that was not."""
+    left, original = 19, safety.online._Run.iterate
+
+    def iterate(self: Any, log: Any) -> int:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise RuntimeError("killed")
+        return original(self, log)
+
+    safety.go(*safety.start(root / "straight", settings, agent))
+    parts = safety.start(root / "killed", settings, agent)
+    with safety.replaced(safety.online._Run, "iterate", iterate), pytest.raises(RuntimeError):
+        safety.go(*parts)
+    safety.go(*parts, resume=True)
+    return state_of(root / "straight") == state_of(root / "killed")
+
+
+def test_a_ring_on_disk_continues_exactly(tmp_path: Path) -> None:
     """Also after it has overwritten episodes that the last checkpoint counts on."""
-    settings = [*safety.TINY, "replay_on_disk=true", "replay_capacity=100"]
-    for name in ("straight", "killed"):
-        plan, env, folder = safety.start(tmp_path / name, settings)
-        left = 19
+    assert killed_and_straight(tmp_path, [*safety.TINY, "replay_on_disk=true", "replay_capacity=100"])
 
-        def iterate(self: Any, log: Any, original: Any = safety.online._Run.iterate) -> int:
-            nonlocal left
-            left -= 1
-            if not left:
-                raise RuntimeError("killed")
-            return original(self, log)
 
-        with monkeypatch.context() as patch:
-            if name == "killed":
-                patch.setattr(safety.online._Run, "iterate", iterate)
-                with pytest.raises(RuntimeError):
-                    safety.go(plan, env, folder)
-        safety.go(plan, env, folder, resume=name == "killed")
-    assert state_of(tmp_path / "straight") == state_of(tmp_path / "killed")
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", [name for name in agents.names() if hasattr(agents.load(name), "PRESETS")])
+def test_every_agent_continues_exactly(agent: str, tmp_path: Path) -> None:
+    assert killed_and_straight(tmp_path, safety.TINY, agent)
 
 
 def test_a_segment_is_mended_from_the_ring_on_disk(tmp_path: Path) -> None:
@@ -267,3 +275,20 @@ def test_a_changed_config_is_not_continued(finished: Path, tmp_path: Path) -> No
     plan, env, _ = safety.start(tmp_path / "other")
     with pytest.raises(UserError, match=r"config.json has changed"):
         safety.go(plan, env, RunFolder(tmp_path / "run"), resume=True)
+
+
+def test_the_replay_of_a_run_is_a_data_set(finished: Path, tmp_path: Path) -> None:
+    from tdinfonce.data import open_dataset
+
+    shutil.copytree(finished, tmp_path / "run")
+    segment = min((tmp_path / "run" / "checkpoints" / "replay").iterdir())
+    segment.write_bytes(b"damaged; the copy is read")
+    replay = Replay(tdinfonce.load(str(finished)).spec, 300)
+    checkpoint.load(finished, replay=replay)
+    episodes = open_dataset(str(tmp_path / "run"))
+    assert len(episodes) == len(replay) == 15
+    oldest = replay.added % replay.slots  # the ring starts anywhere, the data set with the oldest
+    stored = [episodes.episode(i).observation for i in range(15)]
+    ring = [replay.view().episode((oldest + i) % 15).observation for i in range(15)]
+    for one, two in zip(stored, ring, strict=True):
+        np.testing.assert_array_equal(one, two)

@@ -164,7 +164,7 @@ def _online(seconds: float) -> list[dict[str, Any]]:
         return collect(env, policy, next(index), seeding.generator(0, "collect"))[1].length
 
     what, batches = f"sampler, batches of {shape[1]} from 1M fetch-push transitions", draw()
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"what": what, "value": _rate(lambda: len(draw().action), seconds), "unit": "batches/s", "target": "≥ 15,000"},
         {"what": "TD InfoNCE, fast, fetch-push sizes", "value": _rate(update, seconds), "unit": "updates/s"},
     ]
@@ -172,18 +172,40 @@ def _online(seconds: float) -> list[dict[str, Any]]:
         env = envs.make("fetch-push")
         rows.append({"what": "acting in fetch-push", "value": _rate(act, seconds), "unit": "environment steps/s"})
         env.close()
+        rows.append(_saving(agent, spec, rows[-1]["value"], rows[-2]["value"]))
     return rows
 
 
-def _push_replay() -> tuple[Any, Any]:
-    """A replay of a million transitions as those of fetch-push, random numbers all, and the spec they have."""
+def _saving(agent: Any, spec: Any, steps_per_second: float, updates_per_second: float) -> dict[str, Any]:
+    """The share of training with the preset `fast` that its checkpoints take."""
+    from tdinfonce.training import checkpoint
+    from tdinfonce.training.faults import check_agent
+    from tdinfonce.training.online import PRESETS
+
+    every, took = PRESETS["fast"].eval_every, []
+    with tempfile.TemporaryDirectory() as folder:
+        replay, _ = _push_replay(5 * every)
+        for step in range(1, 6):
+            replay.added = step * every // spec.episode_length
+            start = time.perf_counter()
+            check_agent(agent, "")
+            checkpoint.save(Path(folder), step, {"agent": agent}, {}, replay)
+            took.append(time.perf_counter() - start)
+    save = sorted(took)[len(took) // 2]
+    train = every / steps_per_second + every * PRESETS["fast"].updates_per_env_step / updates_per_second
+    what = f"checkpoints, of acting and learning in fetch-push ({1000 * save:.0f} ms each)"
+    return {"what": what, "value": 100 * save / (save + train), "unit": "%", "target": "≤ 3 %"}
+
+
+def _push_replay(transitions: int = 1_000_000) -> tuple[Any, Any]:
+    """A full replay of transitions as those of fetch-push, random numbers all, and the spec they have."""
     import numpy as np
 
     from tdinfonce.data.replay import Replay
     from tdinfonce.types import EnvSpec, Episode
 
     spec = EnvSpec("fetch-push", observation_size=25, action_size=4, goal_size=3, episode_length=50)
-    replay, rng = Replay(spec, 1_000_000), np.random.default_rng(0)
+    replay, rng = Replay(spec, transitions), np.random.default_rng(0)
     for _ in range(replay.slots):
         sizes = ((51, 25), (51, 3), (50, 4), (3,))
         replay.append(Episode(*(rng.random(size, dtype=np.float32) for size in sizes)))

@@ -113,6 +113,8 @@ class Command:
                 raise UserError(f"--{name.replace('_', '-')} belongs to {kind}")
         if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
             raise UserError(f"--threads must lie between 1 and {MOST_THREADS}; got {self.threads}")
+        if self.env == "" and not offline:
+            raise UserError("--env is empty; name an environment, or data with --dataset")
         if self.dataset == "":
             raise UserError("--dataset is empty; name a file or a data set")
 
@@ -157,8 +159,8 @@ def _online(plan, env, folder: Path, *, overwrite: bool, resume: bool):  # type:
     def create(seed, scale):  # type: ignore[no-untyped-def]
         return plan.create_agent(env.spec, seed, scale)
 
+    create(0, None)  # what does not fit should fail before anything is written
     place = RunFolder(folder) if resume else RunFolder.create(folder, plan.as_json(env.spec), overwrite=overwrite)
-    create(0, None)  # what does not fit should fail before the first step
     return run_online(place, env, create, plan.agent_config.sampling, plan.training, plan.seed, resume=resume)
 
 

@@ -76,8 +76,8 @@ class WorkerEnv:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         # In a session of its own, for Ctrl-C is meant for the parent.
         self._process = subprocess.Popen(words, **pipes, bufsize=0, start_new_session=True)  # type: ignore[call-overload]
-        said = json.loads(self._answer(START_SECONDS))
-        fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in said.items()}
+        fields: dict[str, Any] = json.loads(self._answer(START_SECONDS))
+        fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
         self.spec = EnvSpec(**fields)
 
     def _ask(self, question: bytes) -> bytes:
@@ -131,9 +131,8 @@ def _pack(said: Start | Step) -> bytes:
 
 
 def _unpack(kind: type[Said], data: bytes) -> Said:
-    arrays = parse_tensors(data)
-    # `ascontiguousarray` makes a row of a single number.
-    fields: dict[str, Any] = {n: SCALARS[n](a.item()) if n in SCALARS else a for n, a in arrays.items()}
+    fields: dict[str, Any] = dict(parse_tensors(data))
+    fields |= {name: SCALARS[name](array.item()) for name, array in fields.items() if name in SCALARS}
     return kind(**fields)
 
 

@@ -61,8 +61,12 @@ class Recipe:
 
     def make_env(self, *, render: bool = False) -> GoalEnv:
         """Make the environment of this run; in a process of its own if the training asks for it."""
-        names = ("goal_space", "noise", "noise_kind")
-        options: dict[str, Any] = {"name": self.env} | {name: getattr(self, name) for name in names}
+        options: dict[str, Any] = {
+            "name": self.env,
+            "goal_space": self.goal_space,
+            "noise": self.noise,
+            "noise_kind": self.noise_kind,
+        }
         if getattr(self.training, "env_worker", False) and not render:
             from tdinfonce.envs._worker import WorkerEnv
 
@@ -219,6 +223,7 @@ POSITIVE |= {"multiplier", "push_sharpness"}
 MOST = {"batch_size": 10**6, "updates_per_call": 10**5, "context": 10**4, "width": 10**4, "layers": 100, "heads": 1000}
 MOST |= {"critics": 100, "n_step": 10**4, "representation_size": 10**5, "latent_size": 10**5, "components": 10**5}
 MOST |= {"component_size": 10**5, "eval_episodes": 10**6, "final_episodes": 10**6}
+MOST_WIDTH = 65_536
 MOST_WEIGHTS = 10**8
 """Of the layers that a setting such as `hidden` names."""
 
@@ -245,6 +250,8 @@ def _check_ranges(config: Any) -> None:
             raise UserError(f"{name} must not be negative; got {value}")
         if isinstance(value, int | float) and not value <= MOST.get(name, 10**12):
             raise UserError(f"{name} must be at most {MOST.get(name, 10**12):,}; got {value}")
+        if name.endswith("hidden") and max(value) > MOST_WIDTH:
+            raise UserError(f"{name} names a width above {MOST_WIDTH:,}; got {value}")
         if isinstance(value, tuple) and sum(a * b for a, b in itertools.pairwise((1, *value))) > MOST_WEIGHTS:
             raise UserError(f"{name} asks for more than {MOST_WEIGHTS:,} weights; got {value}")
     for name in ("actor_future_share", "critic_future_share"):

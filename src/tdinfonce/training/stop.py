@@ -25,7 +25,7 @@ class Stop:
         """Listen. A signal that the process was started to ignore stays ignored."""
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                if signal.getsignal(number) is not signal.SIG_IGN:
+                if signal.getsignal(number) not in (signal.SIG_IGN, None):
                     self._before[number] = signal.signal(number, self._hear)
         return self
 

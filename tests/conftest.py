@@ -2,8 +2,13 @@
 
 import os
 import platform
+import signal
 from importlib import metadata
 from pathlib import Path
+
+# A shell starts what runs in its background deaf to Ctrl-C, and children inherit that; the tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Most of the time goes into compiling, and often the same: workers, child processes and later runs share it. JAX reads
 # these when it is imported, so they come first.

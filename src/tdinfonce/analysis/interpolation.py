@@ -55,7 +55,7 @@ def _features(x: np.ndarray, anchors: np.ndarray, temperature: float) -> np.ndar
 
 def report(folder: Path, title: str) -> None:
     """Draw ``figure.png`` and write ``table.md`` from the folder's representations."""
-    with np.load(folder / FILE, allow_pickle=False) as file:
+    with np.load(folder / FILE) as file:
         arrays = {name: file[name] for name in file.files}
     maze, places = json.loads(str(arrays["maze"])), arrays["place"]
     share = np.linspace(0, 1, POINTS)

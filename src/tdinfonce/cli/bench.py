@@ -148,7 +148,7 @@ def _online(seconds: float) -> list[dict[str, Any]]:
     replay, spec = _push_replay()
     config, training = td_infonce.PRESETS["fast"], PRESETS["fast"]
     shape, index = (training.updates_per_call, training.batch_size), itertools.count()
-    agent = td_infonce.Agent.create(jax.random.key(0), spec, config)
+    agent = td_infonce.Agent.create(jax.random.PRNGKey(0), spec, config)
 
     def draw() -> Any:
         return sample(replay.view(), seeding.generator(0, "sampler", next(index)), shape, config.sampling)

@@ -173,10 +173,7 @@ def test_list_and_check_env_know_them(capsys: pytest.CaptureFixture[str]) -> Non
 def test_pictures_from_above() -> None:
     env = envs.make("pointmaze-medium", render=True)
     env.reset(0)
-    try:
-        image = env.render()
-    except UserError as error:
-        pytest.skip(f"nothing can be rendered here: {error}")
+    image = env.render()  # without a graphics library this fails, and names the package
     assert image.shape == (400, 400, 3)
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 10
     env.close()

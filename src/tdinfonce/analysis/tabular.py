@@ -42,16 +42,24 @@ class Results:
 
     def by_seed(self, **where: Any) -> NDArray[np.float64]:
         """Errors of one curve's point, one for each seed, at the last step measured unless ``step`` is given."""
-        rows = select(self.evaluated, **where)
-        if "step" not in where and rows and "step" in rows[0]:
-            last = max(row["step"] for row in rows)
-            rows = [row for row in rows if row["step"] == last]
-        return np.array([row["error"] for row in sorted(rows, key=lambda row: row["seed"])])
+        return _errors(select(self.evaluated, **where), last="step" not in where)
 
     def curve(self, along: str, points: Iterable[Any], **where: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Mean and standard deviation over seeds at each point."""
-        samples = [self.by_seed(**where, **{along: point}) for point in points]
+        rows: dict[Any, list[Row]] = {point: [] for point in points}
+        for row in select(self.evaluated, **where):
+            if row.get(along) in rows:
+                rows[row[along]].append(row)
+        samples = [_errors(found, last=along != "step") for found in rows.values()]
         return np.array([s.mean() for s in samples]), np.array([s.std() for s in samples])
+
+
+def _errors(rows: list[Row], last: bool) -> NDArray[np.float64]:
+    """Errors in the order of their seeds; of the last step measured, or of all."""
+    if last and rows and "step" in rows[0]:
+        end = max(row["step"] for row in rows)
+        rows = [row for row in rows if row["step"] == end]
+    return np.array([row["error"] for row in sorted(rows, key=lambda row: row["seed"])])
 
 
 def select(rows: Iterable[Row], **where: Any) -> list[Row]:

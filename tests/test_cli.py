@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -121,8 +122,8 @@ def test_ctrl_c_ends_at_once_with_one_line_and_no_orphans(tmp_path):
     pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(words, **pipes, text=True, start_new_session=True) as run:
         deadline = time.monotonic() + 60
-        while not (tmp_path / "run" / "metrics.jsonl").exists() and time.monotonic() < deadline:
-            time.sleep(0.2)
+        while _workers(run.pid) < 2 and run.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
         time.sleep(2)
         os.killpg(run.pid, signal.SIGINT)
         _, error = run.communicate(timeout=30)
@@ -135,6 +136,12 @@ def test_ctrl_c_ends_at_once_with_one_line_and_no_orphans(tmp_path):
     while _alive(run.pid) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert not _alive(run.pid)
+
+
+def _workers(parent: int) -> int:
+    """How many children a process has."""
+    listed = Path(f"/proc/{parent}/task/{parent}/children")
+    return len(listed.read_text().split()) if listed.exists() else 0
 
 
 def _alive(group: int) -> bool:

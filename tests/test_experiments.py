@@ -1,6 +1,8 @@
 """Every tabular experiment runs from the command line and leaves a folder that explains itself."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,13 @@ from tdinfonce.cli import main
 TABULAR = [name for name in experiments.names() if name.startswith("tabular-")]
 
 
-@pytest.mark.parametrize("name", TABULAR)
+LIKE_ANOTHER = {"tabular-occupancy", "tabular-c-learning-ablation", "tabular-shortcuts"}
+"""They run the code of `tabular-efficiency` and of `tabular-stitching`, and differ in what they draw."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LIKE_ANOTHER else ()) for name in TABULAR]
+)
 def test_smoke(name, tmp_path, capsys):
     out = tmp_path / "run"
     assert main(["reproduce", name, "--budget", "smoke", "--out", str(out)]) == 0
@@ -32,6 +40,19 @@ def test_smoke(name, tmp_path, capsys):
     assert main(["report", str(out)]) == 0
     assert (out / "figure.png").is_file()
     assert (out / "metrics.jsonl").read_text() == before
+
+
+@pytest.mark.parametrize("name", TABULAR)
+def test_the_table_in_the_repository_comes_from_the_figures_beside_it(name, tmp_path):
+    stored = Path(__file__).parents[1] / "results" / "tabular" / name.removeprefix("tabular-")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for file in ("config.json", "metrics.jsonl", "versions.json", "COMPLETE"):
+        shutil.copy(stored / file, copy)
+    assert main(["report", str(copy)]) == 0
+    assert (copy / "table.md").read_text() == (stored / "table.md").read_text()
+    assert (copy / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (copy / "figure.svg").read_text()
 
 
 @pytest.mark.parametrize("name", experiments.names())

@@ -17,7 +17,7 @@ HALF_DECADES = (1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162
 ENDS = (1_000, 100_000, 10_000_000)
 
 BUDGETS = {
-    "smoke": Comparison(METHODS, ((0.95, (1_000, 10_000)),), (10_000,), steps=2_000, learning_rates=(2e-3, 1e-2)),
+    "smoke": Comparison(METHODS, ((0.95, (1_000, 10_000)),), (10_000,), steps=500, learning_rates=(2e-3, 1e-2)),
     "default": Comparison(METHODS, ((0.95, DECADES),), ENDS),
     "paper": Comparison(METHODS, ((0.95, HALF_DECADES), (0.9, ENDS), (0.99, ENDS)), DECADES),
 }

@@ -13,7 +13,7 @@ METHODS = ("td-infonce", "c-learning", "contrastive-rl", "successor")
 TITLE = "Estimating the discounted occupancy of a 5×5 gridworld"
 
 BUDGETS = {
-    "smoke": Comparison(METHODS, ((0.95, (10_000,)),), (10_000,), steps=2_000, points=2, learning_rates=(2e-3, 1e-2)),
+    "smoke": Comparison(METHODS, ((0.95, (10_000,)),), (10_000,), steps=500, points=2, learning_rates=(2e-3, 1e-2)),
     "default": Comparison(METHODS, ((0.95, (100_000,)),), (100_000,), points=50),
     "paper": Comparison(
         (*METHODS, "c-learning-normalised"),

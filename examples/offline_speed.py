@@ -15,7 +15,7 @@ from tdinfonce import agents
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
 from tdinfonce.training import recipe
-from tdinfonce.training.online import update_many
+from tdinfonce.training.compiled import update_many
 from tdinfonce.types import EnvSpec, Episode
 
 SPEC = EnvSpec("antmaze-like", observation_size=29, action_size=8, goal_size=2, episode_length=1000, tolerance=0.5)

@@ -20,6 +20,7 @@ from tdinfonce.errors import Stopped, UserError
 from tdinfonce.training import checkpoint, online, recipe
 from tdinfonce.training.collect import Exploration, collect, uniform_policy
 from tdinfonce.training.run_folder import RunFolder, read_metrics
+from tdinfonce.training.scale import growth, scale_of
 from tdinfonce.types import InputScale
 
 TINY = ["hidden=8", "env_steps=400", "warmup_steps=100", "eval_every=100", "eval_episodes=2", "final_episodes=3"]
@@ -164,7 +165,7 @@ def test_statistics_have_floors() -> None:
     replay = Replay(env.spec, 100)
     flat = np.stack([np.linspace(-1, 1, 21), np.zeros(21)], 1).astype(np.float32)
     replay.append(Episode(flat, flat, np.zeros((20, 2), np.float32), flat[0]))
-    scale = online.statistics(replay)
+    scale = scale_of(replay.view())
     np.testing.assert_allclose(scale.observation_std, [flat[:, 0].std(), 0.01], rtol=1e-5)
     np.testing.assert_allclose(scale.goal_std, [flat[:, 0].std(), flat[:, 0].std() / 4], rtol=1e-5)
 
@@ -192,10 +193,10 @@ def test_settings_are_parsed_by_their_type() -> None:
 
 
 def test_the_scale_is_measured_anew_as_the_run_grows() -> None:
-    turns = [n for n in range(1, 3000) if online.growth(n, 1.1) != online.growth(n - 1, 1.1)]
+    turns = [n for n in range(1, 3000) if growth(n, 1.1) != growth(n - 1, 1.1)]
     later = [n for n in turns if n > 100]
     assert all(after / before < 1.12 for before, after in itertools.pairwise(later))
-    assert online.growth(10, 1.0) == online.growth(10_000, 1.0)
+    assert growth(10, 1.0) == growth(10_000, 1.0)
     plan = recipe.build("point", "gcbc", "fast", 0, goal_space=None)
     spec = plan.make_env().spec
     agent = plan.create_agent(spec, 0)

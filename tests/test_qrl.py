@@ -11,7 +11,7 @@ import pytest
 from tdinfonce import agents
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
-from tdinfonce.training.online import update_many
+from tdinfonce.training.compiled import update_many
 from tdinfonce.types import EnvSpec, Episode
 
 QRL = agents.load("qrl")

@@ -142,7 +142,8 @@ def _online(seconds: float) -> list[dict[str, Any]]:
     from tdinfonce.data.sampler import sample
     from tdinfonce.machine import keep_freed_memory
     from tdinfonce.training.collect import collect
-    from tdinfonce.training.online import PRESETS, policy_of, update_many
+    from tdinfonce.training.compiled import policy_of, update_many
+    from tdinfonce.training.online import PRESETS
 
     keep_freed_memory()  # as training does
     replay, spec = _push_replay()

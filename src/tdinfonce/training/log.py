@@ -4,10 +4,12 @@ import contextlib
 import time
 from typing import Any
 
+import numpy as np
+
 from tdinfonce.training.run_folder import RunFolder
 from tdinfonce.types import Metrics
 
-__all__ = ["MetricLog"]
+__all__ = ["MetricLog", "averages", "pack", "unpack"]
 
 
 class MetricLog:
@@ -42,3 +44,19 @@ class MetricLog:
         if self._board is not None:
             with contextlib.suppress(OSError):
                 self._board.close()
+
+
+def averages(metrics: list[Metrics]) -> Metrics:
+    """The mean of each metric over several calls."""
+    return {name: float(np.mean([m[name] for m in metrics])) for name in (metrics or [{}])[0]}
+
+
+def pack(metrics: list[Metrics]) -> dict[str, np.ndarray]:
+    """Metrics that are not logged yet, as arrays for a checkpoint."""
+    return {f"metric:{name}": np.stack([m[name] for m in metrics]) for name in (metrics or [{}])[0]}
+
+
+def unpack(arrays: dict[str, np.ndarray]) -> list[Metrics]:
+    """What `pack` packed."""
+    names = [name.removeprefix("metric:") for name in arrays]
+    return [dict(zip(names, row, strict=True)) for row in zip(*arrays.values(), strict=True)]

@@ -21,11 +21,13 @@ from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
 from tdinfonce.progress import Progress
 from tdinfonce.training import checkpoint
+from tdinfonce.training.compiled import policy_of, update_many
 from tdinfonce.training.evaluate import evaluate
 from tdinfonce.training.faults import check_agent, check_metrics
-from tdinfonce.training.log import MetricLog
-from tdinfonce.training.online import averages, drive, pack, policy_of, scale_of, unpack, update_many
+from tdinfonce.training.log import MetricLog, averages, pack, unpack
+from tdinfonce.training.online import drive
 from tdinfonce.training.run_folder import RunFolder
+from tdinfonce.training.scale import scale_of
 from tdinfonce.training.stop import Stop
 from tdinfonce.types import Agent, Batch, EnvSpec, GoalEnv, GoalSampling, InputScale, Metrics
 

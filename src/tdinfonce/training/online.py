@@ -5,7 +5,6 @@ was stopped continues as if it had not been.
 """
 
 import contextlib
-import math
 import threading
 import time
 from collections import deque
@@ -24,26 +23,21 @@ from tdinfonce.data.sampler import sample
 from tdinfonce.errors import EnvironmentLost, UserError
 from tdinfonce.progress import Progress
 from tdinfonce.training import checkpoint
-from tdinfonce.training.collect import Exploration, Outcome, Policy, collect, remembering, uniform_policy
+from tdinfonce.training.collect import Exploration, Outcome, collect, uniform_policy
+from tdinfonce.training.compiled import act, policy_of, update_many
 from tdinfonce.training.evaluate import evaluate
 from tdinfonce.training.faults import about_disk, check_agent, check_metrics
-from tdinfonce.training.log import MetricLog
+from tdinfonce.training.log import MetricLog, averages, pack, unpack
 from tdinfonce.training.run_folder import RunFolder
+from tdinfonce.training.scale import growth, scale_of
 from tdinfonce.training.stop import Stop
-from tdinfonce.types import Agent, Batch, EnvSpec, Episode, GoalEnv, GoalSampling, History, InputScale, Metrics
+from tdinfonce.types import Agent, Episode, GoalEnv, GoalSampling, InputScale, Metrics
 
 __all__ = [
     "PRESETS",
     "OnlineConfig",
-    "averages",
     "drive",
-    "pack",
-    "policy_of",
     "run_online",
-    "scale_of",
-    "statistics",
-    "unpack",
-    "update_many",
 ]
 
 
@@ -231,7 +225,7 @@ class _Run:
         with contextlib.suppress(Exception):  # if it cannot work, the run itself will say so
             agent = self.create(0, None)
             for greedy in (False, True):
-                _act(agent, episodes.observation[0], episodes.goal[0], np.zeros(2, np.uint32), greedy)
+                act(agent, episodes.observation[0], episodes.goal[0], np.zeros(2, np.uint32), greedy)
             update_many(agent, sample(episodes, rng, (c.updates_per_call, c.batch_size), self.sampling))
 
     def close(self) -> None:
@@ -244,10 +238,10 @@ class _Run:
         clock = time.monotonic()
         if self.agent is None:
             self.close()
-            scale = None if self.env.spec.image else statistics(self.replay)
+            scale = None if self.env.spec.image else scale_of(self.replay.view())
             self.agent = self.create(seeding.derive(self.seed, "agent"), scale)
         elif not self.env.spec.image and growth(before, c.scale_growth) != growth(self.env_steps, c.scale_growth):
-            self.agent = self.agent.rescaled(statistics(self.replay))
+            self.agent = self.agent.rescaled(scale_of(self.replay.view()))
         done = len(self.metrics)
         # What the steps so far pay for, in whole calls: one compiled shape.
         while self.updates + c.updates_per_call <= (self.env_steps - c.warmup_steps) * c.updates_per_env_step:
@@ -348,115 +342,3 @@ class _Run:
         self.seconds |= zip(self.seconds, progress.pop("seconds", np.zeros(3)).tolist(), strict=True)
         self.metrics = unpack(progress)
         self.folder.rewind(counters.get("rows", self.folder.rows_until(self.env_steps, "env_step")))
-
-
-def averages(metrics: list[Metrics]) -> Metrics:
-    """The mean of each metric over several calls."""
-    return {name: float(np.mean([m[name] for m in metrics])) for name in (metrics or [{}])[0]}
-
-
-def pack(metrics: list[Metrics]) -> dict[str, np.ndarray]:
-    """Metrics that are not logged yet, as arrays for a checkpoint."""
-    return {f"metric:{name}": np.stack([m[name] for m in metrics]) for name in (metrics or [{}])[0]}
-
-
-def unpack(arrays: dict[str, np.ndarray]) -> list[Metrics]:
-    """What `pack` packed."""
-    names = [name.removeprefix("metric:") for name in arrays]
-    return [dict(zip(names, row, strict=True)) for row in zip(*arrays.values(), strict=True)]
-
-
-def statistics(replay: Replay) -> InputScale:
-    """The scale of what the replay holds."""
-    return scale_of(replay.view())
-
-
-def scale_of(view: Episodes, most: int | None = None) -> InputScale:
-    """Mean and standard deviation of the stored observations and achieved goals.
-
-    Coordinates that hardly move get a floor, or they would be blown up: 0.01 for observations (as HER does), and a
-    quarter of the widest one for goals, whose coordinates mostly share a unit.
-
-    Args:
-        view: the episodes.
-        most: look at about so many states, evenly spread, if there are more.
-    """
-    rows = np.concatenate([np.arange(s, s + n + 1) for s, n in zip(view.start, view.length, strict=True)])
-    if most is not None:
-        rows = rows[:: max(1, len(rows) // most)]
-    observation, goal = view.observation[rows], view.achieved[rows]
-    goal_std = goal.std(axis=0)
-    floor = max(float(goal_std.max()) / 4, 1e-6)
-    return InputScale(
-        observation.mean(axis=0),
-        np.maximum(observation.std(axis=0), 0.01),
-        goal.mean(axis=0),
-        np.maximum(goal_std, floor),
-    )
-
-
-def growth(env_steps: int, factor: float) -> int:
-    """How often a run of this length has grown by the factor; a change says that it is time for a new scale."""
-    return int(math.log(max(env_steps, 1)) / math.log(factor)) if factor > 1 else 0
-
-
-def policy_of(agent: Any, seed: int, steps: int, *, greedy: bool = False) -> Policy:
-    """An agent as a function of numpy arrays; its keys are drawn for the whole episode at once."""
-    keys = np.asarray(jax.random.split(jax.random.PRNGKey(seed), steps))
-    if getattr(agent, "context", 0) > 1:
-
-        def act(observation: np.ndarray, goal: np.ndarray, history: History | None) -> np.ndarray:
-            return np.asarray(_act_on(agent, observation, goal, history, keys[0], greedy))
-
-        return remembering(agent.context, act)
-    return lambda observation, goal, time: np.asarray(_act(agent, observation, goal, keys[time % steps], greedy))
-
-
-@eqx.filter_jit
-def _act(agent: Any, observation: Any, goal: Any, key: Any, greedy: bool) -> Any:
-    return agent.act(observation, goal, key, greedy=greedy)
-
-
-@eqx.filter_jit
-def _act_on(agent: Any, observation: Any, goal: Any, history: History | None, key: Any, greedy: bool) -> Any:
-    return agent.act(observation, goal, key, greedy=greedy, history=history)
-
-
-@eqx.filter_jit
-def create(make: Callable[..., Agent], key: Any, spec: EnvSpec, config: Any, scale: InputScale) -> Agent:
-    """A fresh agent. Its many small arrays are made by one program: compiling one for each takes seconds."""
-    return make(key, spec, config, scale)
-
-
-def update_many(agent: Any, batches: Batch) -> tuple[Any, Metrics]:
-    """One update for each leading entry of ``batches``; the old agent's memory is reused, so drop it."""
-    arrays, static = eqx.partition(agent, eqx.is_array)
-    arrays, metrics = _scan(arrays, batches, _Static(static))
-    return eqx.combine(arrays, static), metrics
-
-
-class _Static:
-    """Makes the array-free part of an agent hashable, as ``jit`` asks of its static arguments."""
-
-    def __init__(self, tree: Any) -> None:
-        leaves, self.structure = jax.tree_util.tree_flatten(tree)
-        self.leaves = tuple(leaves)
-        self.tree = tree
-
-    def __hash__(self) -> int:
-        return hash((self.leaves, self.structure))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and (self.leaves, self.structure) == (other.leaves, other.structure)
-
-
-def _scan_body(arrays: Any, batches: Batch, static: _Static) -> tuple[Any, Metrics]:
-    def step(arrays: Any, batch: Batch) -> tuple[Any, Metrics]:
-        agent, metrics = eqx.combine(arrays, static.tree).update(batch)
-        return eqx.filter(agent, eqx.is_array), metrics
-
-    arrays, metrics = jax.lax.scan(step, arrays, batches)
-    return arrays, jax.tree.map(lambda x: x.mean(), metrics)
-
-
-_scan = jax.jit(_scan_body, static_argnums=2, donate_argnums=0)

@@ -58,7 +58,7 @@ class TrainedPolicy:
 
         An agent that reads sequences remembers the episode here; `act` alone answers as at the start of one.
         """
-        from tdinfonce.training.online import policy_of
+        from tdinfonce.training.compiled import policy_of
 
         return policy_of(self.agent, 0, self.spec.episode_length, greedy=True)
 

@@ -88,6 +88,7 @@ def test_noise_replaces_what_is_seen_and_not_what_is_true(kind: str) -> None:
     else:
         assert abs(seen[wrong].mean() - 1000) < 150
         assert 400 < seen[wrong].std() < 750
+    assert all(step.achieved[0] == step.observation[0] for step in steps), "one sensor, one reading"
     again, other = walk(1), walk(2)
     assert all(np.array_equal(a.observation, b.observation) for a, b in zip(steps, again, strict=True))
     assert not all(np.array_equal(a.observation, b.observation) for a, b in zip(steps, other, strict=True))

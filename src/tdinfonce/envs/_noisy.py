@@ -1,5 +1,6 @@
 """Any environment, seen through a sensor that fails at times. The true state still decides success and distance."""
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -19,7 +20,8 @@ Reading = tuple[np.ndarray, np.ndarray]
 class NoisyEnv:
     """With a given chance a step's observation, and the state as a goal that is read from it, are replaced.
 
-    `resampled`: by a Gaussian draw with mean and standard deviation of each coordinate under random actions.
+    `resampled`: by a Gaussian draw with mean and standard deviation of each coordinate under random actions; a goal's
+    coordinate that is one of the observation's stays so.
     `previous`: by what was seen one step earlier. `zeros`: by zeros. The first observation of an episode is true.
     """
 
@@ -38,7 +40,7 @@ class NoisyEnv:
         }
         self._replace = replace[kind]
         if kind == "resampled":
-            self._mean, self._std = _statistics(env)
+            self._mean, self._std, self._source = _statistics(env)
 
     def reset(self, seed: int) -> Start:
         """Start the episode that belongs to ``seed``; the noise belongs to it too."""
@@ -67,11 +69,15 @@ class NoisyEnv:
             mean + std * self._rng.standard_normal(mean.shape) for mean, std in zip(self._mean, self._std, strict=True)
         )
         observation, achieved = (values.astype(np.float32) for values in drawn)
+        for index, source in self._source.items():
+            achieved[index] = observation[source]
         return observation, achieved
 
 
-def _statistics(env: GoalEnv) -> tuple[Reading, Reading]:
-    """Means and standard deviations of observations and goals under uniform actions, the same ones each time."""
+def _statistics(env: GoalEnv) -> tuple[Reading, Reading, dict[int, int]]:
+    """Means and standard deviations of observations and goals under uniform actions, the same ones each time; and the
+    coordinate of the observation that each coordinate of a goal always equals, for those that have one.
+    """
     rng = np.random.default_rng(0)
     readings = []
     for episode in range(WARMUP_EPISODES):
@@ -83,4 +89,7 @@ def _statistics(env: GoalEnv) -> tuple[Reading, Reading]:
             readings.append((step.observation, step.achieved))
             done = step.done
     observation, achieved = (np.stack(column) for column in zip(*readings, strict=True))
-    return (observation.mean(axis=0), achieved.mean(axis=0)), (observation.std(axis=0), achieved.std(axis=0))
+    pairs = itertools.product(reversed(range(env.spec.observation_size)), range(env.spec.goal_size))
+    source = {goal: seen for seen, goal in pairs if np.array_equal(observation[:, seen], achieved[:, goal])}
+    means, stds = (observation.mean(axis=0), achieved.mean(axis=0)), (observation.std(axis=0), achieved.std(axis=0))
+    return means, stds, source

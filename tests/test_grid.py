@@ -39,6 +39,8 @@ def test_a_cell_with_a_checkpoint_continues(tmp_path: Path) -> None:
     assert "--noise" not in cell.words(tmp_path)
     noisy = dataclasses.replace(cell, noise=0.1).words(tmp_path)
     assert noisy[noisy.index("--noise") + 1] == "0.1"
+    full = dataclasses.replace(cell, goal_space="full").words(tmp_path)
+    assert full[full.index("--goal-space") + 1] == "full"
     (tmp_path / "a" / "checkpoints" / "000000000100").mkdir(parents=True)
     assert cell.words(tmp_path) == ["train", "--resume", str(tmp_path / "a")]
 
@@ -53,7 +55,8 @@ def test_every_cell_of_the_fetch_grids_is_a_valid_recipe(name: str) -> None:
         cells = experiment.grid(config, experiment.seeds[budget])
         assert len({cell.name for cell in cells}) == len(cells)
         for cell in cells:
-            recipe.build(cell.env, cell.agent, cell.preset, cell.seed, goal_space=None, settings=cell.settings)
+            how = {"goal_space": cell.goal_space, "settings": cell.settings}
+            recipe.build(cell.env, cell.agent, cell.preset, cell.seed, **how)  # type: ignore[arg-type]
             assert len(cell.name.split("--")) == 3
 
 
@@ -66,6 +69,14 @@ def test_the_default_fetch_grid_is_the_promised_one() -> None:
     assert all(n == 3 for (env, _), n in count.items() if env == "fetch-reach")
     assert count["fetch-push", "td-infonce"] == count["fetch-push", "contrastive-rl"] == 3
     assert count["fetch-push", "gcbc"] == count["fetch-push", "ddpg-her"] == count["fetch-push", "qrl"] == 1
+
+
+@pytest.mark.parametrize("name", ["fetch-state", "fetch-ablations", "fetch-noisy"])
+def test_the_paper_budget_is_the_papers_setting(name: str) -> None:
+    experiment = experiments.load(name)
+    assert experiment.grid is not None
+    cells = experiment.grid(experiment.budgets["paper"], experiment.seeds["paper"])
+    assert {(cell.preset, cell.goal_space) for cell in cells} == {("paper", "full")}
 
 
 def test_the_noisy_grid_pairs_each_run_with_a_clean_one() -> None:

@@ -8,20 +8,38 @@ from tdinfonce.experiments import Experiment
 from tdinfonce.training.sweep import GridRun
 
 TITLE = "Hyper-parameters of TD InfoNCE"
-VARIANTS = {
-    "base": (),
-    "actor-rate-low": ("actor_rate=1e-4",),
-    "actor-rate-high": ("actor_rate=3e-3",),
-    "critic-rate-low": ("critic_rate=1e-4",),
-    "critic-rate-high": ("critic_rate=3e-3",),
-    "not-normalised": ("normalise=false", "temperature=1"),
-    "narrow": ("hidden=128,128",),
-    "deep": ("hidden=256,256,256,256",),
-    "representation-8": ("representation_size=8",),
-    "representation-128": ("representation_size=128",),
-    "discount-0.9": ("discount=0.9",),
-    "discount-0.99": ("discount=0.99",),
+VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "fast": {
+        "base": (),
+        "actor-rate-low": ("actor_rate=1e-4",),
+        "actor-rate-high": ("actor_rate=3e-3",),
+        "critic-rate-low": ("critic_rate=1e-4",),
+        "critic-rate-high": ("critic_rate=3e-3",),
+        "not-normalised": ("normalise=false", "temperature=1"),
+        "narrow": ("hidden=128,128",),
+        "deep": ("hidden=256,256,256,256",),
+        "representation-small": ("representation_size=8",),
+        "representation-large": ("representation_size=128",),
+        "discount-low": ("discount=0.9",),
+        "discount-high": ("discount=0.99",),
+    },
+    "paper": {
+        "base": (),
+        "actor-rate-low": ("actor_rate=1e-5",),
+        "actor-rate-high": ("actor_rate=1e-4",),
+        "critic-rate-low": ("critic_rate=1e-4",),
+        "critic-rate-high": ("critic_rate=1e-3",),
+        "not-normalised": ("normalise=false",),
+        "narrow": ("hidden=256,256,256,256", "goal_hidden=256,256,256,256"),
+        "shallow": ("hidden=512,512", "goal_hidden=512,512"),
+        "representation-small": ("representation_size=8",),
+        "representation-large": ("representation_size=64",),
+        "discount-low": ("discount=0.95",),
+        "discount-high": ("discount=0.999",),
+    },
 }
+"""For each preset, one hyper-parameter changed at a time. The paper draws its grid without naming its values."""
+ORDER = tuple(dict.fromkeys(name for variants in VARIANTS.values() for name in variants))
 
 
 @dataclass(frozen=True)
@@ -31,22 +49,34 @@ class Grid:
     tasks: tuple[str, ...]
     """Environments."""
     variants: tuple[str, ...]
-    """Keys of VARIANTS."""
-    settings: tuple[str, ...]
+    """Keys of VARIANTS of the preset."""
+    settings: tuple[str, ...] = ()
     """Settings of every variant."""
+    preset: str = "fast"
+    """Where settings start from."""
+    goal_space: str | None = None
+    """Goal space; None: the position that decides success."""
 
 
 BUDGETS = {
     "smoke": Grid(("fetch-push",), ("base", "narrow"), ("env_steps=1_200", "warmup_steps=1_000", "eval_episodes=5")),
-    "default": Grid(("fetch-push",), tuple(VARIANTS), ("env_steps=150_000",)),
-    "paper": Grid(("fetch-push", "fetch-slide"), tuple(VARIANTS), ("env_steps=1_000_000",)),
+    "default": Grid(("fetch-push",), tuple(VARIANTS["fast"]), ("env_steps=150_000",)),
+    "paper": Grid(("fetch-push", "fetch-slide"), tuple(VARIANTS["paper"]), preset="paper", goal_space="full"),
 }
 
 
 def runs(config: Grid, seeds: int) -> list[GridRun]:
     """Every task, variant and seed."""
     return [
-        GridRun(f"{task}--{v}--{seed}", task, "td-infonce", seed, settings=(*config.settings, *VARIANTS[v]))
+        GridRun(
+            f"{task}--{v}--{seed}",
+            task,
+            "td-infonce",
+            seed,
+            preset=config.preset,
+            settings=(*config.settings, *VARIANTS[config.preset][v]),
+            goal_space=config.goal_space,
+        )
         for task in config.tasks
         for v in config.variants
         for seed in range(seeds)
@@ -55,7 +85,7 @@ def runs(config: Grid, seeds: int) -> list[GridRun]:
 
 def report(folder: Path) -> None:
     """Draw curves and bars, and write the table."""
-    draw.report(folder, TITLE, tuple(VARIANTS))
+    draw.report(folder, TITLE, ORDER)
 
 
 EXPERIMENT = Experiment(

@@ -32,6 +32,8 @@ class Grid:
     """Chance that a step's observation is replaced by one drawn from the statistics of the warm-up."""
     preset: str = "fast"
     """Where settings start from."""
+    goal_space: str | None = None
+    """Goal space; None: the position that decides success."""
 
 
 SMOKE = ("env_steps=1_200", "eval_every=600", "eval_episodes=5", "hidden=32,32")
@@ -44,14 +46,23 @@ BUDGETS = {
             Task("fetch-push", ("env_steps=150_000", "eval_every=10_000")),
         )
     ),
-    "paper": Grid(tuple(Task(name) for name in PAPER_TASKS), preset="paper"),
+    "paper": Grid(tuple(Task(name) for name in PAPER_TASKS), preset="paper", goal_space="full"),
 }
 
 
 def runs(config: Grid, seeds: int) -> list[GridRun]:
     """Every task, agent and seed, without and with noise."""
     return [
-        GridRun(f"{task.env}--{agent}{end}--{seed}", task.env, agent, seed, config.preset, task.settings, noise)
+        GridRun(
+            f"{task.env}--{agent}{end}--{seed}",
+            task.env,
+            agent,
+            seed,
+            preset=config.preset,
+            settings=task.settings,
+            noise=noise,
+            goal_space=config.goal_space,
+        )
         for task in config.tasks
         for agent in AGENTS
         for end, noise in (("", 0.0), (NOISY, config.noise))

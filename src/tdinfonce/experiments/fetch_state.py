@@ -33,6 +33,8 @@ class Grid:
     """What is trained."""
     preset: str = "fast"
     """Where settings start from."""
+    goal_space: str | None = None
+    """Goal space; None: the position that decides success."""
 
 
 PUSH = ("env_steps=300_000", "eval_every=10_000")
@@ -45,7 +47,7 @@ BUDGETS = {
             Task("fetch-push", PUSH, 1, more=("td-infonce", "contrastive-rl")),
         )
     ),
-    "paper": Grid(tuple(Task(name, (), 5) for name in PAPER_TASKS), preset="paper"),
+    "paper": Grid(tuple(Task(name, (), 5) for name in PAPER_TASKS), preset="paper", goal_space="full"),
 }
 
 
@@ -57,7 +59,8 @@ def runs(config: Grid, seeds: int) -> list[GridRun]:
             count = seeds if agent in task.more else min(seeds, task.seeds_of_all)
             for seed in range(count):
                 name = f"{task.env}--{agent}--{seed}"
-                cells.append(GridRun(name, task.env, agent, seed, config.preset, task.settings))
+                cell = GridRun(name, task.env, agent, seed, config.preset, task.settings, goal_space=config.goal_space)
+                cells.append(cell)
     return cells
 
 

@@ -36,6 +36,8 @@ class GridRun:
     """Further settings, ``name=value``."""
     noise: float = 0.0
     """Chance that a step's observation is replaced."""
+    goal_space: str | None = None
+    """Goal space; None: the environment's first."""
     dataset: str | None = None
     """Train offline on these data, and evaluate in the environment. A name inside the grid's folder goes first."""
 
@@ -47,6 +49,7 @@ class GridRun:
         words = ["train", "--env", self.env, "--agent", self.agent, "--preset", self.preset]
         words += ["--seed", str(self.seed), "--out", str(folder), "--overwrite"]
         words += ["--noise", str(self.noise)] if self.noise else []
+        words += ["--goal-space", self.goal_space] if self.goal_space else []
         if self.dataset:
             here = root / self.dataset
             words += ["--dataset", str(here) if here.is_dir() else self.dataset]

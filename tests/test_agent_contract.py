@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+from types import SimpleNamespace
 from typing import Any
 
 import equinox as eqx
@@ -16,8 +17,10 @@ from tdinfonce.agents._common import mix_goals, polyak, reached, scale_batch, tr
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
+from tdinfonce.training import recipe
+from tdinfonce.training.compiled import update_many
 from tdinfonce.training.offline import OfflineConfig
-from tdinfonce.training.online import PRESETS, OnlineConfig, update_many
+from tdinfonce.training.online import PRESETS, OnlineConfig
 from tdinfonce.training.recipe import field_help
 from tdinfonce.types import Batch, EnvSpec, Episode, InputScale
 
@@ -216,8 +219,9 @@ def test_configs_are_frozen_documented_and_have_both_presets(name: str) -> None:
         assert set(field_help(kind)) == {field.name for field in dataclasses.fields(kind)}
     ours = {field.name for field in dataclasses.fields(module.Config)}
     assert not any(ours & {field.name for field in dataclasses.fields(kind)} for kind in (OnlineConfig, OfflineConfig))
-    training = {field.name for field in dataclasses.fields(OfflineConfig)}
-    assert all(set(changes) <= training for changes in getattr(module, "OFFLINE_TRAINING", {}).values())
+    for table, kind in (("OFFLINE_TRAINING", OfflineConfig), ("ONLINE_TRAINING", OnlineConfig)):
+        training = {field.name for field in dataclasses.fields(kind)}
+        assert all(set(changes) <= training for changes in getattr(module, table, {}).values())
 
 
 def test_paper_preset_is_the_table_of_the_paper() -> None:
@@ -229,6 +233,16 @@ def test_paper_preset_is_the_table_of_the_paper() -> None:
     assert (config.actor_future_share, config.critic_future_share, config.scale_inputs) == (0.0, 0.0, False)
     assert (training.batch_size, training.updates_per_env_step, training.warmup_steps) == (256, 1.0, 10_000)
     assert (training.replay_capacity, training.exploration_noise, training.exploration_uniform) == (1_000_000, 0, 0)
+
+
+@pytest.mark.parametrize("name", [n for n in agents.names() if hasattr(agents.load(n), "PRESETS")])
+def test_every_paper_preset_explores(name: str) -> None:
+    """By a policy that samples, or by the collector in every episode."""
+    plan = recipe.build("fetch-push", name, "paper", 0, goal_space="full")
+    agent, zeros = create(name, small(name)), (np.zeros(5, np.float32), np.zeros(3, np.float32))
+    actions = [agent.act(*zeros, jax.random.PRNGKey(seed)) for seed in (0, 1)]
+    noisy = plan.training.exploration_noise > 0 and plan.training.exploration_episodes == 1
+    assert noisy or not np.array_equal(*actions)
 
 
 def test_unknown_agent_is_a_user_error() -> None:
@@ -253,12 +267,19 @@ def test_common_functions_by_hand() -> None:
     mixed = mix_goals(jnp.zeros((4, 1)), jnp.ones((4, 1)), 0.25)
     np.testing.assert_array_equal(mixed[:, 0], [1, 0, 0, 0])
     np.testing.assert_allclose(polyak(jnp.array([1.0]), jnp.array([3.0]), 0.25), [1.5])
-    scaled = scale_batch(SCALE, batch_for(small("gcbc")))
     raw = batch_for(small("gcbc"))
+    scaled = scale_batch(SimpleNamespace(config=small("gcbc"), scale=SCALE), raw)
     inside = np.abs((raw.observation - 1) / 2) < 5
     np.testing.assert_allclose(scaled.observation[inside], ((raw.observation - 1) / 2)[inside], rtol=1e-5)
     np.testing.assert_array_equal(scaled.action, raw.action)
     np.testing.assert_array_equal(scaled.bootstrap_discount, raw.bootstrap_discount)
+
+
+def test_inputs_that_are_not_scaled_are_raw() -> None:
+    config = small("gcbc", scale_inputs=False)
+    far = batch_for(config)._replace(observation=jnp.full((32, 5), 30.0))
+    seen = scale_batch(create("gcbc", config), far)
+    jax.tree.map(np.testing.assert_array_equal, seen, far)
 
 
 def test_goals_of_the_rows_come_in_their_order() -> None:

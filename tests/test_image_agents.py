@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tdinfonce import agents
-from tdinfonce.agents._common import input_scale, reached, scale_batch
+from tdinfonce.agents._common import reached, scale_batch
 from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
@@ -93,7 +93,7 @@ def test_paper_preset_has_the_torso_of_the_paper(name: str) -> None:
 def test_images_are_bytes_from_the_replay_to_the_torso() -> None:
     ring, config = replay(), small("td-infonce")
     assert ring.observation.dtype == ring.goal.dtype == np.uint8
-    batch = scale_batch(input_scale(SPEC, None, use=True), batch_for(config))
+    batch = scale_batch(create("td-infonce", config), batch_for(config))
     fields = {name: value for name, value in batch._asdict().items() if value is not None and np.ndim(value) == 4}
     assert set(fields) == {name for name in config.sampling.fields if "observation" in name or name.endswith("goal")}
     assert all(value.dtype == jnp.uint8 for value in fields.values())

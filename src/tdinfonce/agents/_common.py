@@ -118,10 +118,10 @@ def copy(model: Model) -> Model:
     return jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, model)
 
 
-def act(actor: Actor, scale: InputScale, observation: Any, goal: Any, key: Array, *, greedy: bool) -> Array:
-    """The action of a tanh-Gaussian policy for raw inputs: a sample, or the mode."""
-    observation, goal = scale_observation(scale, observation), scale_goal(scale, goal)
-    return actor.mode(observation, goal) if greedy else actor.sample(observation, goal, key)
+def act(agent: Any, observation: Any, goal: Any, key: Array, *, greedy: bool) -> Array:
+    """The action of a tanh-Gaussian policy for raw inputs: a sample, or the mode of the averaged policy."""
+    observation, goal = scale_observation(agent, observation), scale_goal(agent, goal)
+    return agent.average.mode(observation, goal) if greedy else agent.actor.sample(observation, goal, key)
 
 
 def propose(actor: Actor, observation: Array, goal: Array, key: Array) -> tuple[Array, Array, Metrics]:
@@ -167,21 +167,21 @@ def rescale(agent: Scaled, scale: InputScale) -> Scaled:
     return eqx.tree_at(lambda a: a.scale, agent, jax.tree.map(lambda x: jnp.array(x, jnp.float32), scale))
 
 
-def scale_observation(scale: InputScale, observation: Array) -> Array:
-    """An observation in units of its standard deviation; an image as it is."""
-    return _scaled(observation, scale.observation_mean, scale.observation_std)
+def scale_observation(agent: Any, observation: Array) -> Array:
+    """An observation as the agent's networks see it: in units of its standard deviation, or as it is."""
+    return _scaled(agent, observation, agent.scale.observation_mean, agent.scale.observation_std)
 
 
-def scale_goal(scale: InputScale, goal: Array) -> Array:
-    """A goal in units of its standard deviation; an image as it is."""
-    return _scaled(goal, scale.goal_mean, scale.goal_std)
+def scale_goal(agent: Any, goal: Array) -> Array:
+    """A goal as the agent's networks see it: in units of its standard deviation, or as it is."""
+    return _scaled(agent, goal, agent.scale.goal_mean, agent.scale.goal_std)
 
 
-def scale_batch(scale: InputScale, batch: Batch) -> Batch:
-    """A batch whose observations and goals are scaled."""
+def scale_batch(agent: Any, batch: Batch) -> Batch:
+    """A batch whose observations and goals are as the agent's networks see them."""
     drawn = {name: value for name, value in batch._asdict().items() if value is not None}
-    observations = {name: scale_observation(scale, value) for name, value in drawn.items() if "observ" in name}
-    goals = {name: scale_goal(scale, value) for name, value in drawn.items() if name.endswith("goal")}
+    observations = {name: scale_observation(agent, value) for name, value in drawn.items() if "observ" in name}
+    goals = {name: scale_goal(agent, value) for name, value in drawn.items() if name.endswith("goal")}
     return batch._replace(**observations, **goals)
 
 
@@ -193,8 +193,9 @@ def reached(spec: EnvSpec, achieved: Array, goal: Array) -> Array:
     return jnp.linalg.norm(achieved[:, index] - goal[:, index], axis=-1) < spec.tolerance
 
 
-def _scaled(x: Array, mean: Array, std: Array) -> Array:
-    return x if x.dtype == jnp.uint8 else _compress((x - mean) / std)
+def _scaled(agent: Any, x: Array, mean: Array, std: Array) -> Array:
+    plain = x.dtype == jnp.uint8 or not agent.config.scale_inputs
+    return x if plain else _compress((x - mean) / std)
 
 
 def _compress(x: Array, knee: float = 5.0) -> Array:

@@ -126,7 +126,7 @@ class Agent(eqx.Module):
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mode of the averaged policy."""
-        return act(self.average if greedy else self.actor, self.scale, observation, goal, key, greedy=greedy)
+        return act(self, observation, goal, key, greedy=greedy)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""
@@ -136,7 +136,7 @@ class Agent(eqx.Module):
         """One step of critic and actor on the same old parameters, then of the target."""
         c = self.config
         key, critic_key, actor_key = jax.random.split(self.key, 3)
-        batch = scale_batch(self.scale, batch)
+        batch = scale_batch(self, batch)
         gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch, critic_key)
         actor_gradient = eqx.filter_grad(maximise_logit, has_aux=True)
         slope, actor_metrics = actor_gradient(self.actor, self.critic, batch, actor_key, c)

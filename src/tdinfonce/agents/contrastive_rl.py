@@ -144,7 +144,7 @@ class Agent(eqx.Module):
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mode of the averaged policy."""
-        return act(self.average if greedy else self.actor, self.scale, observation, goal, key, greedy=greedy)
+        return act(self, observation, goal, key, greedy=greedy)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""
@@ -154,7 +154,7 @@ class Agent(eqx.Module):
         """One step of critic and actor on the same old parameters."""
         c = self.config
         key, actor_key = jax.random.split(self.key)
-        batch = scale_batch(self.scale, batch)
+        batch = scale_batch(self, batch)
         gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch)
         slope, actor_metrics = eqx.filter_grad(self._actor_loss, has_aux=True)(self.actor, batch, actor_key)
         critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)

@@ -37,7 +37,7 @@ from tdinfonce.networks.actor import DeterministicActor
 from tdinfonce.networks.critic import ScalarCritic, smallest
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
-__all__ = ["PRESETS", "Agent", "Config"]
+__all__ = ["ONLINE_TRAINING", "PRESETS", "Agent", "Config"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,8 @@ PRESETS = {
         action_penalty=1.0,
     ),
 }
+ONLINE_TRAINING = {"paper": {"exploration_noise": 0.2, "exploration_uniform": 0.3, "exploration_episodes": 1.0}}
+"""A deterministic policy explores by the collector's noise alone; HER's."""
 
 
 class Agent(eqx.Module):
@@ -123,7 +125,7 @@ class Agent(eqx.Module):
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """The policy is deterministic: exploration is the collector's."""
         actor = self.average if greedy else self.actor
-        return actor(scale_observation(self.scale, observation), scale_goal(self.scale, goal))
+        return actor(scale_observation(self, observation), scale_goal(self, goal))
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""
@@ -134,7 +136,7 @@ class Agent(eqx.Module):
         c = self.config
         goal = mix_goals(batch.commanded_goal, batch.future_goal, c.future_share)
         reward = reached(self.spec, batch.next_goal, goal) - 1.0  # before any scaling
-        goal, batch = scale_goal(self.scale, goal), scale_batch(self.scale, batch)
+        goal, batch = scale_goal(self, goal), scale_batch(self, batch)
         gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch, goal, reward)
         slope, actor_metrics = eqx.filter_grad(self._actor_loss, has_aux=True)(self.actor, batch, goal)
         critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)

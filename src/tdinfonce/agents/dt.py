@@ -110,7 +110,7 @@ class Agent(eqx.Module):
             action = jnp.concatenate([history.action, action], axis=-2)
         returns = jnp.full(time.shape, self.config.target_return, jnp.float32)
         net = self.average if greedy else self.actor
-        return net(scale_observation(self.scale, observation), action, returns, time)[..., -1, :]
+        return net(scale_observation(self, observation), action, returns, time)[..., -1, :]
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""
@@ -119,7 +119,7 @@ class Agent(eqx.Module):
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of the transformer."""
         c, (key, drop_key) = self.config, jax.random.split(self.key)
-        batch = scale_batch(self.scale, batch)
+        batch = scale_batch(self, batch)
         slope, metrics = eqx.filter_grad(self._loss, has_aux=True)(self.actor, batch, drop_key)
         metrics["actor/gradient"] = optax.tree.norm(slope)
         count = optax.tree_utils.tree_get(self.actor_state, "count")

@@ -120,7 +120,7 @@ class Agent(eqx.Module):
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mode of the averaged policy."""
-        return act(self.average if greedy else self.actor, self.scale, observation, goal, key, greedy=greedy)
+        return act(self, observation, goal, key, greedy=greedy)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""
@@ -130,7 +130,7 @@ class Agent(eqx.Module):
         """One step of V, actor and Q, then of the target."""
         c = self.config
         goal, reached = self._goals(batch)
-        goal, batch = scale_goal(self.scale, goal), scale_batch(self.scale, batch)
+        goal, batch = scale_goal(self, goal), scale_batch(self, batch)
         best = smallest(self.target(batch.observation, batch.action, goal))
         gradient, value_metrics = eqx.filter_grad(self._value_loss, has_aux=True)(self.value, batch, goal, best)
         value, value_state = descend(self.value, gradient, self.value_state, c.critic_rate)

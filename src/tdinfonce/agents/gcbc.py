@@ -101,7 +101,7 @@ class Agent(eqx.Module):
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mode of the averaged policy."""
-        return act(self.average if greedy else self.actor, self.scale, observation, goal, key, greedy=greedy)
+        return act(self, observation, goal, key, greedy=greedy)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""
@@ -109,7 +109,7 @@ class Agent(eqx.Module):
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of the actor. Nothing is random but the batch."""
-        batch = scale_batch(self.scale, batch)
+        batch = scale_batch(self, batch)
         slope, metrics = eqx.filter_grad(_loss, has_aux=True)(self.actor, batch)
         actor, actor_state = descend(self.actor, slope, self.actor_state, self.config.actor_rate)
         average = follow(self.average, actor, self.config.average_rate, actor_state)

@@ -111,7 +111,7 @@ class Agent(eqx.Module):
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mode of the averaged policy; the goal is the task's, whatever is asked."""
-        state = scale_observation(self.scale, observation)
+        state = scale_observation(self, observation)
         nothing = state[..., :0]
         return self.average.mode(state, nothing) if greedy else self.actor.sample(state, nothing, key)
 
@@ -121,7 +121,7 @@ class Agent(eqx.Module):
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of V, actor and Q, then of the target."""
-        c, batch = self.config, scale_batch(self.scale, batch)
+        c, batch = self.config, scale_batch(self, batch)
         best = smallest(self.target(batch.observation, batch.action))
         gradient, value_metrics = eqx.filter_grad(self._value_loss, has_aux=True)(self.value, batch, best)
         value, value_state = descend(self.value, gradient, self.value_state, c.critic_rate)

@@ -37,7 +37,7 @@ from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.quasimetric import QuasimetricCritic
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
-__all__ = ["OFFLINE", "PRESETS", "Agent", "Config"]
+__all__ = ["OFFLINE", "OFFLINE_TRAINING", "ONLINE_TRAINING", "PRESETS", "Agent", "Config"]
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,7 @@ PRESETS = {
         actor_future_share=0.5,
     ),
 }
+ONLINE_TRAINING = {"paper": {"exploration_noise": 0.3, "exploration_episodes": 1.0}}
 
 OFFLINE = {
     "fast": Config(
@@ -173,6 +174,7 @@ OFFLINE = {
         actor_future_share=0.0,
     ),
 }
+OFFLINE_TRAINING = {"paper": {"batch_size": 1024}}
 
 
 class Agent(eqx.Module):
@@ -217,7 +219,7 @@ class Agent(eqx.Module):
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mode of the averaged policy."""
-        return act(self.average if greedy else self.actor, self.scale, observation, goal, key, greedy=greedy)
+        return act(self, observation, goal, key, greedy=greedy)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""
@@ -226,7 +228,7 @@ class Agent(eqx.Module):
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters, each with the multiplier of its constraint."""
         c, (key, actor_key) = self.config, jax.random.split(self.key)
-        batch = scale_batch(self.scale, batch)
+        batch = scale_batch(self, batch)
         gradient = eqx.filter_grad(self._critic_loss, has_aux=True)
         slope = eqx.filter_grad(self._actor_loss, has_aux=True)
         (g_critic, g_multiplier), critic_metrics = gradient((self.critic, self.raw_multiplier), batch)

@@ -131,7 +131,7 @@ class Agent(eqx.Module):
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """The policy is deterministic; the goal is the task's, whatever is asked."""
-        state = scale_observation(self.scale, observation)
+        state = scale_observation(self, observation)
         return (self.policy.average if greedy else self.policy.actor)(state, state[..., :0])
 
     def rescaled(self, scale: InputScale) -> Self:
@@ -141,7 +141,7 @@ class Agent(eqx.Module):
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of the critic; every second time then one of the actor and of the targets."""
         c, (key, noise_key) = self.config, jax.random.split(self.key)
-        batch = scale_batch(self.scale, batch)
+        batch = scale_batch(self, batch)
         gradient, metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch, noise_key)
         critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
         moves = self.step % c.policy_delay == 0

@@ -184,11 +184,11 @@ class Agent(eqx.Module):
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mode of the averaged policy."""
-        return act(self.average if greedy else self.actor, self.scale, observation, goal, key, greedy=greedy)
+        return act(self, observation, goal, key, greedy=greedy)
 
     def represent(self, observation: Array, action: Array, goal: Array) -> Array:
         """φ of raw inputs, one row each, with length one; of an ensemble, the first member's."""
-        inputs = scale_observation(self.scale, observation), action, scale_goal(self.scale, goal)
+        inputs = scale_observation(self, observation), action, scale_goal(self, goal)
         left = self.critic.embed(*inputs)[0]
         return left / jnp.linalg.norm(left, axis=-1, keepdims=True)
 
@@ -200,7 +200,7 @@ class Agent(eqx.Module):
         """One step of critic and actor on the same old parameters, then of the target."""
         c = self.config
         key, critic_key, actor_key = jax.random.split(self.key, 3)
-        batch = scale_batch(self.scale, batch)
+        batch = scale_batch(self, batch)
         gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch, critic_key)
         slope, actor_metrics = eqx.filter_grad(self._actor_loss, has_aux=True)(self.actor, batch, actor_key)
         critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)

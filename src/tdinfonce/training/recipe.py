@@ -77,7 +77,7 @@ class Recipe:
         """A fresh agent."""
         import jax
 
-        from tdinfonce.training.online import create
+        from tdinfonce.training.compiled import create
 
         make = agents.load(self.agent).Agent.create
         return create(make, jax.random.PRNGKey(seed), spec, self.agent_config, scale or InputScale.identity(spec))
@@ -123,7 +123,8 @@ def _starting_point(env: str, agent: str, preset: str, *, offline: bool) -> list
         from tdinfonce.training.offline import PRESETS as trainings
     else:
         from tdinfonce.training.online import PRESETS as trainings  # type: ignore[assignment]
-    changes = getattr(agents.load(agent), "OFFLINE_TRAINING", {}).get(preset, {}) if offline else {}
+    table = "OFFLINE_TRAINING" if offline else "ONLINE_TRAINING"
+    changes = getattr(agents.load(agent), table, {}).get(preset, {})
     changes = changes | (envs.settings(env, preset, agent.replace("_", "-"), offline=offline) if env else {})
     configs = []
     for config in (presets[preset], trainings[preset]):
@@ -242,6 +243,8 @@ def _check_ranges(config: Any) -> None:
             raise UserError(f"{name} must be at least 0 and below 1; got {value}")
         if name in POSITIVE and not value > 0:
             raise UserError(f"{name} must be positive; got {value}")
+        if name == "context" and value < 2:
+            raise UserError(f"context must be at least 2, the present step and one before it; got {value}")
         if name == "torso" and value not in TORSOS:
             raise nearest("torso", value, TORSOS)
         if name.endswith("hidden") and (not value or min(value) < 1):

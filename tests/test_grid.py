@@ -29,7 +29,7 @@ def test_a_grid_runs_skips_reports_and_survives_a_failure(tmp_path: Path) -> Non
     draw.report(tmp_path, "title", ("gcbc",))
     assert (tmp_path / "figure.png").is_file()
     final = json.loads((tmp_path / good.name / "summary.json").read_text())
-    assert f"{final['min_distance']:.3f} ± 0.000" in (tmp_path / "table.md").read_text()
+    assert f"| {final['min_distance']:.3f} |" in (tmp_path / "table.md").read_text()
 
 
 def test_a_cell_with_a_checkpoint_continues(tmp_path: Path) -> None:

@@ -178,4 +178,6 @@ def _drop(differences: Sequence[float]) -> str:
 
 
 def _cell(values: Sequence[float], digits: int = 3) -> str:
-    return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}" if values else "not finished"
+    """Mean ± standard deviation; of one value there is none."""
+    spread = f" ± {np.std(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}" if values else "not finished"

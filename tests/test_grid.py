@@ -2,13 +2,19 @@
 
 import dataclasses
 import json
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from tdinfonce import experiments
 from tdinfonce.analysis import grid as draw
+from tdinfonce.cli._signals import sigterm_as_ctrl_c
 from tdinfonce.errors import UserError
+from tdinfonce.training import checkpoint
 from tdinfonce.training.sweep import GridRun, run_grid
 
 TINY = ("hidden=8", "env_steps=200", "warmup_steps=100", "eval_every=100", "eval_episodes=2", "final_episodes=2")
@@ -30,6 +36,24 @@ def test_a_grid_runs_skips_reports_and_survives_a_failure(tmp_path: Path) -> Non
     assert (tmp_path / "figure.png").is_file()
     final = json.loads((tmp_path / good.name / "summary.json").read_text())
     assert f"| {final['min_distance']:.3f} |" in (tmp_path / "table.md").read_text()
+
+
+def test_a_stopped_grid_stops_its_runs(tmp_path: Path) -> None:
+    """A scheduler's SIGTERM: every run saves and ends before the grid does."""
+    cell = GridRun("point--gcbc--0", "point", "gcbc", 0, settings=(*TINY, "env_steps=100000000"))
+
+    def stop() -> None:
+        while not checkpoint.found(tmp_path / cell.name):
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop, daemon=True).start()
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), sigterm_as_ctrl_c():
+        run_grid(tmp_path, [cell], advance=lambda _: None)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert "continue with: tdinfonce train --resume" in (tmp_path / f"{cell.name}.log").read_text()
+    assert not (tmp_path / cell.name / "COMPLETE").exists()
 
 
 def test_a_cell_with_a_checkpoint_continues(tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
 """`tdinfonce data`."""
 
-import signal
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from tdinfonce.cli._signals import sigterm_as_ctrl_c
 from tdinfonce.errors import UserError
 
 __all__ = ["Command"]
@@ -38,26 +37,21 @@ class Make:
 
         default = f"{self.name}-{self.kind}" if self.name.startswith("pointmaze-") else self.name
         folder, dataset_id = _place(self.out or f"tdinfonce/{default}-v0")
-        # A scheduler that ends a job sends SIGTERM: stop as for Ctrl-C.
-        main_thread = threading.current_thread() is threading.main_thread()
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler) if main_thread else None
         try:
-            record = make_data(
-                self.name,
-                folder,
-                dataset_id,
-                kind=self.kind,
-                transitions=self.transitions,
-                seed=self.seed,
-                policy=self.policy,
-                overwrite=self.overwrite,
-            )
+            with sigterm_as_ctrl_c():
+                record = make_data(
+                    self.name,
+                    folder,
+                    dataset_id,
+                    kind=self.kind,
+                    transitions=self.transitions,
+                    seed=self.seed,
+                    policy=self.policy,
+                    overwrite=self.overwrite,
+                )
         except KeyboardInterrupt:
             print("what is recorded is kept; the same command continues")
             raise
-        finally:
-            if main_thread:
-                signal.signal(signal.SIGTERM, before)
         source = dataset_id if self.out is None or folder != Path(self.out).resolve() else folder
         print(
             f"{folder}: {record['episodes']:,} episodes of {record['length']:,} steps; tdinfonce data inspect {source}"

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from tdinfonce.cli._signals import sigterm_as_ctrl_c
 from tdinfonce.errors import UserError, nearest
 
 __all__ = ["Command"]
@@ -41,7 +42,8 @@ class Command:
         if self.seeds is not None and not 1 <= self.seeds <= 10_000:
             raise UserError(f"--seeds must be at least 1, and at most 10,000; got {self.seeds}")
         out = self.out or Path("runs") / f"{self.name}-{self.budget}"
-        folder = experiments.reproduce(self.name, self.budget, self.seeds, out, overwrite=self.overwrite)
+        with sigterm_as_ctrl_c():
+            folder = experiments.reproduce(self.name, self.budget, self.seeds, out, overwrite=self.overwrite)
         text = (folder / "table.md").read_text(encoding="utf-8")
         print(text.split("\n## Step sizes")[0].rstrip())
         print(f"\nFigure: {folder / 'figure.png'}\nTable:  {folder / 'table.md'}")

@@ -53,6 +53,9 @@ def test_list_names_agents_environments_and_settings(capsys: pytest.CaptureFixtu
     assert main(["list", "--settings", "td-infonce"]) == 0
     out = capsys.readouterr().out
     assert all(word in out for word in ("monte_carlo_weight", "updates_per_env_step", "paper 0.99"))
+    assert "[fast 300000, paper 1000000]" in out
+    assert main(["list", "--settings", "td-infonce", "--env", "fetch-reach"]) == 0
+    assert "[fast 3000, paper 500000]" in capsys.readouterr().out
 
 
 def test_check_env_on_a_built_in_world(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +81,11 @@ def test_check_env_on_a_built_in_world(capsys: pytest.CaptureFixture[str]) -> No
         (["train", "--env", "point", "--seeds", "1", "1"], "once"),
         (["eval", "nowhere"], "no run folder"),
         (["eval"], "required"),
+        (["train", "--env", "point", "--seeds", "1", "2", "--seed", "3"], "one of the two"),
+        (["train", "--dataset", "data.npz", "--noise", "0.1"], "name one with --env"),
         (["list", "--settings", "foo"], "unknown agent"),
+        (["list", "--settings", "gcbc", "--env", "foo"], "unknown environment"),
+        (["list", "--env", "point"], "--settings AGENT"),
         (["check-env", "foo"], "unknown environment"),
     ],
 )

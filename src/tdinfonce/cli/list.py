@@ -4,6 +4,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from tdinfonce.errors import UserError
+
 __all__ = ["Command"]
 
 
@@ -13,10 +15,16 @@ class Command:
 
     settings: str | None = None
     """Name of an agent: list every setting of it and of the training, with the value in each preset."""
+    env: str | None = None
+    """With --settings: the values in this environment, which may change some of the preset's."""
 
     def run(self) -> int:
         """Print."""
-        return self._settings(self.settings) if self.settings is not None else self._names()
+        if self.settings is not None:
+            return self._settings(self.settings)
+        if self.env is not None:
+            raise UserError("--env goes with --settings AGENT")
+        return self._names()
 
     def _names(self) -> int:
         from tdinfonce import agents, envs
@@ -35,24 +43,32 @@ class Command:
         return 0
 
     def _settings(self, agent: str) -> int:
-        from tdinfonce import agents
-        from tdinfonce.training import offline, online
-        from tdinfonce.training.recipe import field_help
+        from tdinfonce import agents, envs
+        from tdinfonce.training import recipe
 
-        module = agents.load(agent)
-        sections = [(f"agent {agent}, offline", module.Config, agents.presets(agent, offline=True))]
-        sections += [("offline training", offline.OfflineConfig, offline.PRESETS)]
-        if hasattr(module, "PRESETS"):
-            online_sections = [(f"agent {agent}", module.Config, module.PRESETS)]
-            sections = [*online_sections, ("training", online.OnlineConfig, online.PRESETS), *sections]
-        for title, kind, presets in sections:
-            print(f"{title} (change with --set name=value)")
-            texts = field_help(kind)
-            for field in dataclasses.fields(kind):
-                values = ", ".join(f"{name} {_text(getattr(preset, field.name))}" for name, preset in presets.items())
-                print(f"  {field.name:<22} {texts[field.name]} [{values}]")
-            print()
+        where = f" on {self.env}" if self.env else ""
+        if self.env:
+            envs.goal_spaces(self.env)  # an unknown name should fail first
+        for kind, offline in (("online", False), ("offline", True)):
+            if not offline and not hasattr(agents.load(agent), "PRESETS"):
+                continue
+            presets = agents.presets(agent, offline=offline)
+            found = {name: recipe.starting_point(self.env or "", agent, name, offline=offline) for name in presets}
+            for index, part in enumerate((f"agent {agent}", "training")):
+                print(f"{part}, {kind}{where} (change with --set name=value)")
+                _print_settings({name: configs[index] for name, configs in found.items()})
         return 0
+
+
+def _print_settings(presets: dict[str, Any]) -> None:
+    from tdinfonce.training.recipe import field_help
+
+    first = next(iter(presets.values()))
+    texts = field_help(type(first))
+    for field in dataclasses.fields(first):
+        values = ", ".join(f"{name} {_text(getattr(preset, field.name))}" for name, preset in presets.items())
+        print(f"  {field.name:<22} {texts[field.name]} [{values}]")
+    print()
 
 
 def _module(name: str) -> Any:

@@ -111,6 +111,10 @@ class Command:
             if getattr(self, name) not in (None, ()):
                 kind = "an online run; offline, give --updates" if offline else "data; name some with --dataset"
                 raise UserError(f"--{name.replace('_', '-')} belongs to {kind}")
+        if self.seeds and self.seed:
+            raise UserError("--seed is one seed and --seeds several; give one of the two")
+        if self.noise and offline and self.env is None:
+            raise UserError("--noise is the environment's: data are taken as they are; name one with --env")
         if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
             raise UserError(f"--threads must lie between 1 and {MOST_THREADS}; got {self.threads}")
         if self.env == "" and not offline:

@@ -14,7 +14,7 @@ from tdinfonce.files import read_json
 from tdinfonce.training.run_folder import CONFIG
 from tdinfonce.types import EnvSpec, GoalEnv, InputScale
 
-__all__ = ["Recipe", "at", "build", "check_sizes", "field_help", "read"]
+__all__ = ["Recipe", "at", "build", "check_sizes", "field_help", "read", "starting_point"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +105,7 @@ def build(
     spaces = envs.goal_spaces(env) if env else ("data",)
     if goal_space is not None and goal_space not in spaces:
         raise UserError(f"{env or 'data'} has no goal space '{goal_space}'; choose one of: {', '.join(spaces)}")
-    configs = _apply(_starting_point(env, agent, preset, offline=bool(dataset)), settings)
+    configs = _apply(starting_point(env, agent, preset, offline=bool(dataset)), settings)
     for config in configs:
         _check_ranges(config)
     name, space = agent.replace("_", "-"), goal_space or spaces[0]
@@ -114,7 +114,7 @@ def build(
     return Recipe(env, space, name, preset, seed, agent_config, training, noise, noise_kind, *source)
 
 
-def _starting_point(env: str, agent: str, preset: str, *, offline: bool) -> list[Any]:
+def starting_point(env: str, agent: str, preset: str, *, offline: bool) -> list[Any]:
     """The configs of agent and training: the preset's, then what the agent and the environment change in it."""
     presets = agents.presets(agent, offline=offline)
     if preset not in presets:

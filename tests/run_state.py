@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tdinfonce.data import _segments
+from tdinfonce.files import read_metrics
 from tdinfonce.training import checkpoint
-from tdinfonce.training.run_folder import read_metrics
 
 
 def state_of(run: Path) -> dict[str, Any]:

@@ -55,13 +55,25 @@ def test_the_table_in_the_repository_comes_from_the_figures_beside_it(name, tmp_
     assert "<svg" in (copy / "figure.svg").read_text()
 
 
+FETCH = sorted(path.parent for path in (Path(__file__).parents[1] / "results" / "fetch").glob("*/table.md"))
+
+
+@pytest.mark.parametrize("stored", FETCH, ids=lambda path: path.name)
+def test_the_table_of_runs_in_the_repository_comes_from_the_runs_beside_it(stored, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(stored, copy, ignore=shutil.ignore_patterns("*.png", "*.svg", "table.md"))
+    assert main(["report", str(copy)]) == 0
+    assert (copy / "table.md").read_text() == (stored / "table.md").read_text()
+
+
 @pytest.mark.parametrize("name", experiments.names())
 def test_every_budget_is_declared(name):
     experiment = experiments.load(name)
     assert set(experiment.budgets) == set(experiment.duration) == set(experiment.seeds) == {"smoke", "default", "paper"}
     for budget, config in experiment.budgets.items():
         json.dumps(config.__dict__, default=lambda value: value.__dict__)
-        assert experiment.work(config, experiment.seeds[budget]) > 0
+        work = experiment.work or (lambda config, seeds, grid=experiment.grid: len(grid(config, seeds)))
+        assert work(config, experiment.seeds[budget]) > 0
 
 
 def test_the_paper_budget_has_the_size_of_the_paper():

@@ -17,9 +17,10 @@ import pytest
 import tdinfonce
 from run_state import state_of
 from tdinfonce.errors import Stopped, UserError
+from tdinfonce.files import read_metrics
 from tdinfonce.training import checkpoint, online, recipe
 from tdinfonce.training.collect import Exploration, collect, uniform_policy
-from tdinfonce.training.run_folder import RunFolder, read_metrics
+from tdinfonce.training.run_folder import RunFolder
 from tdinfonce.training.scale import growth, scale_of
 from tdinfonce.types import InputScale
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tdinfonce.errors import UserError
-from tdinfonce.training.run_folder import RunFolder, read_metrics
+from tdinfonce.files import read_metrics
+from tdinfonce.training.run_folder import RunFolder
 
 
 def test_a_run_says_what_ran(tmp_path):

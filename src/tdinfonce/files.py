@@ -5,11 +5,13 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["fill", "parse_json", "read_bytes", "read_json", "sha256", "sync_folder"]
+__all__ = ["METRICS", "fill", "parse_json", "read_bytes", "read_json", "read_metrics", "sha256", "sync_folder"]
 
+METRICS = "metrics.jsonl"
 JSON_LIMIT = 32 << 20
 """Bytes; no JSON file of ours comes near."""
 
@@ -72,3 +74,11 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a run's metrics; a last line cut short by a crash is left out."""
+    with open(Path(path) / METRICS, encoding="utf-8") as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield parse_json(line)

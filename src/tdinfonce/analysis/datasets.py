@@ -1,12 +1,14 @@
 """What is in a data set: counts, lengths, ranges, reached goals, and a picture of where it has been."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tdinfonce.analysis.style import new_figure, save
-from tdinfonce.data.episodes import Episodes
+
+if TYPE_CHECKING:
+    from tdinfonce.data.episodes import Episodes
 
 __all__ = ["draw", "draw_walls", "flipped_share", "reach_rate", "report"]
 
@@ -16,7 +18,7 @@ DRAWN = 60
 """Episodes whose paths are drawn."""
 
 
-def report(source: str, episodes: Episodes, record: dict[str, Any]) -> str:
+def report(source: str, episodes: "Episodes", record: dict[str, Any]) -> str:
     """Lines of text."""
     length = episodes.length
     made = [f"{k} {record[k]}" for k in ("env", "kind", "seed", "noise") if record.get(k) is not None]
@@ -38,7 +40,7 @@ def report(source: str, episodes: Episodes, record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def reach_rate(episodes: Episodes, tolerance: float) -> float:
+def reach_rate(episodes: "Episodes", tolerance: float) -> float:
     """Share of episodes that came within the tolerance of the goal they were first sent to."""
     reached = 0
     for index in range(len(episodes)):
@@ -47,7 +49,7 @@ def reach_rate(episodes: Episodes, tolerance: float) -> float:
     return reached / len(episodes)
 
 
-def flipped_share(episodes: Episodes) -> float:
+def flipped_share(episodes: "Episodes") -> float:
     """Share of episodes at whose end the ant lies on its back: the body's own "up" points down."""
     _, x, y, _ = episodes.observation[episodes.start + episodes.length, QUATERNION].T
     return float(np.mean(1 - 2 * (x**2 + y**2) < 0))
@@ -60,7 +62,7 @@ def _ranges(array: np.ndarray) -> str:
     return shown + rest
 
 
-def draw(folder: Path, episodes: Episodes, record: dict[str, Any]) -> None:
+def draw(folder: Path, episodes: "Episodes", record: dict[str, Any]) -> None:
     """Visits and a few paths, in the first two coordinates of the goal space."""
     figure, axes = new_figure(1, 2, width=4.0, height=4.0)
     places = episodes.achieved

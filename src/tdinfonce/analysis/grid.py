@@ -16,7 +16,15 @@ from tdinfonce.errors import UserError
 
 __all__ = ["Series", "draw_grid", "read_grid", "report", "write_beside", "write_drops", "write_grid_table"]
 
-CURVES = {"success_any": "success, any step", "min_distance": "smallest distance to the goal"}
+SAYS = (
+    "Final evaluation, mean ± standard deviation over seeds; n is the number of seeds. In the figure lines are means "
+    "of the evaluations during training, and shades their standard deviation."
+)
+CURVES = {
+    "success_any": "success, any step",
+    "success_final": "success, last step",
+    "min_distance": "smallest distance to the goal",
+}
 
 
 @dataclass
@@ -75,13 +83,16 @@ def report(root: Path, title: str | None = None, variants: Sequence[str] = ()) -
 
 
 def draw_grid(root: Path, grid: dict[str, dict[str, Series]], variants: Sequence[str], title: str) -> None:
-    """Learning curves of success and of distance, and the final success; one column for each task."""
+    """Learning curves of success and of distance, and the final success; one column for each task.
+
+    Lines are means over seeds, shades one standard deviation.
+    """
     tasks = list(grid)
-    figure, axes = new_figure(3, len(tasks), width=5.4) if len(tasks) > 1 else new_figure(1, 3)
-    axes = axes.reshape(3, len(tasks))
+    figure, axes = new_figure(4, len(tasks), width=5.4) if len(tasks) > 1 else new_figure(2, 2)
+    axes = axes.reshape(4, len(tasks))
     for column, task in enumerate(tasks):
         present = [v for v in variants if v in grid[task]]
-        for axis, (metric, name) in zip(axes[:2, column], CURVES.items(), strict=True):
+        for axis, (metric, name) in zip(axes[:3, column], CURVES.items(), strict=True):
             for variant in present:
                 series = grid[task][variant]
                 if series.curves:
@@ -91,8 +102,9 @@ def draw_grid(root: Path, grid: dict[str, dict[str, Series]], variants: Sequence
             axis.set(xlabel=grid[task][present[0]].unit if present else "", ylabel=name)
             axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes[0][column].set(title=task, ylim=(-0.03, 1.03))
-        axes[1][column].set_ylim(bottom=0)
-        _bars(axes[2][column], [grid[task][v].finals for v in present], present)
+        axes[1][column].set_ylim(-0.03, 1.03)
+        axes[2][column].set_ylim(bottom=0)
+        _bars(axes[3][column], [grid[task][v].finals for v in present], present)
     if axes[0][0].get_legend_handles_labels()[0]:
         axes[0][0].legend(frameon=False, fontsize=8)
     figure.suptitle(title)
@@ -113,7 +125,7 @@ def _bars(axis: Any, finals: Sequence[Sequence[dict[str, Any]]], variants: Seque
 
 def write_grid_table(root: Path, grid: dict[str, dict[str, Series]], variants: Sequence[str], title: str) -> None:
     """For each task the mean ± standard deviation over seeds of the final evaluation, then every run."""
-    lines = [f"# {title}", "", "Final evaluation, mean ± standard deviation over seeds; n is the number of seeds.", ""]
+    lines = [f"# {title}", "", SAYS, ""]
     head = "success, any step | success, last step | smallest distance"
     for task, by_variant in grid.items():
         lines += [f"## {task}", "", f"| | n | {head} | minutes |", "|---|---:|---:|---:|---:|---:|"]

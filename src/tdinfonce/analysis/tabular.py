@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tdinfonce.analysis.curves import size_to_reach
 from tdinfonce.analysis.style import label, new_figure, panels, plt, save, series_style
-from tdinfonce.training.run_folder import read_metrics
+from tdinfonce.files import read_metrics
 
 __all__ = ["Results", "markdown_table", "plot_against_size", "plot_against_steps", "write_table"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tdinfonce.analysis.style import label, new_figure, plt, save
 from tdinfonce.errors import UserError
-from tdinfonce.training.run_folder import read_metrics
+from tdinfonce.files import read_metrics
 
 __all__ = ["draw_frames", "draw_paths", "evaluations", "report"]
 

@@ -97,7 +97,9 @@ def _frames(env: Any, policy: Any, seed: int) -> list[Any]:
 
 
 def _picture(path: Path, env: Any, policy: Any) -> None:
-    """Draw the first evaluation episode, or the paths of four of them where nothing can be rendered."""
+    """Draw one of the first eight evaluation episodes, the one that starts farthest from its goal; or the paths
+    of four where nothing can be rendered.
+    """
     import numpy as np
 
     from tdinfonce.analysis.training import draw_frames, draw_paths
@@ -106,7 +108,8 @@ def _picture(path: Path, env: Any, policy: Any) -> None:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        draw_frames(path, _frames(env, policy, evaluation_seeds(1)[0]))
+        farthest = max(evaluation_seeds(8), key=lambda seed: env.reset(seed).distance)
+        draw_frames(path, _frames(env, policy, farthest))
         return
     except UserError:
         pass  # no graphics library: the paths need none

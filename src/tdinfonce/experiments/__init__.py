@@ -40,7 +40,7 @@ class Experiment:
     run: Callable[[Any, int, Log, Callable[[int], None]], None] | None = None
     """(config, seeds, log, advance): do the work, hand out rows, tell the progress."""
     work: Callable[[Any, int], int] | None = None
-    """(config, seeds): how many units of progress there will be."""
+    """(config, seeds): how many units of progress `run` will tell."""
     grid: Callable[[Any, int], Sequence[GridRun]] | None = None
     """(config, seeds): instead of `run`, the training runs this experiment consists of."""
     check: Callable[[Any], None] | None = None

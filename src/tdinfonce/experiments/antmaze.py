@@ -72,7 +72,6 @@ EXPERIMENT = Experiment(
     budgets=BUDGETS,
     report=report,
     seeds={"smoke": 1, "default": 2, "paper": 5},
-    work=lambda config, seeds: len(runs(config, seeds)),
     grid=runs,
     check=lambda config: None if config.aimless else _data.require(config.tasks),
     prepare=lambda config, folder: _data.make_aimless(folder, config.tasks[0]) if config.aimless else None,

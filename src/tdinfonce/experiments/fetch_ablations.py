@@ -95,6 +95,5 @@ EXPERIMENT = Experiment(
     budgets=BUDGETS,
     report=report,
     seeds={"smoke": 1, "default": 1, "paper": 5},
-    work=lambda config, seeds: len(runs(config, seeds)),
     grid=runs,
 )

@@ -33,6 +33,5 @@ EXPERIMENT = Experiment(
     budgets=BUDGETS,
     report=report,
     seeds={"smoke": 1, "default": 3, "paper": 5},
-    work=lambda config, seeds: len(runs(config, seeds)),
     grid=runs,
 )

@@ -66,7 +66,6 @@ EXPERIMENT = Experiment(
     budgets=BUDGETS,
     report=report,
     seeds={"smoke": 1, "default": 1, "paper": 1},
-    work=lambda config, seeds: len(runs(config, seeds)),
     grid=runs,
     check=lambda config: None if config.aimless else _data.require([config.env]),
     prepare=lambda config, folder: _data.make_aimless(folder, config.env) if config.aimless else None,

@@ -15,15 +15,14 @@ from typing import Any
 
 import tdinfonce
 from tdinfonce.errors import UserError
-from tdinfonce.files import fill, parse_json, read_json
+from tdinfonce.files import METRICS, fill, read_json, read_metrics
 from tdinfonce.machine import threads, visible_cores
 
-__all__ = ["RunFolder", "check_folder", "read_metrics", "versions"]
+__all__ = ["RunFolder", "check_folder", "versions"]
 
 COMPLETE = "COMPLETE"
 CONFIG = "config.json"
 LOCK = ".lock"
-METRICS = "metrics.jsonl"
 VERSIONS = "versions.json"
 START = {LOCK, VERSIONS, f"{VERSIONS}.partial", CONFIG, f"{CONFIG}.partial"}
 """All that a run holds before it is one."""
@@ -146,14 +145,6 @@ def _is_run(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and isinstance(written, dict) and "tdinfonce" in written
 
 
-def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a run's metrics; a last line cut short by a crash is left out."""
-    with open(Path(path) / METRICS, encoding="utf-8") as file:
-        for line in file:
-            if line.endswith("\n"):
-                yield parse_json(line)
-
-
 def versions() -> dict[str, Any]:
     """What ran: Python, packages, machine and, in a git checkout, the commit."""
     packages = ("jax", "jaxlib", "equinox", "optax", "numpy", "mujoco", "gymnasium", "gymnasium-robotics")
@@ -164,7 +155,7 @@ def versions() -> dict[str, Any]:
         except metadata.PackageNotFoundError:
             found[name] = None
     return found | {
-        "platform": platform.platform(),
+        "platform": platform.system(),
         "machine": platform.machine(),
         "cores": visible_cores(),
         "threads": threads(),

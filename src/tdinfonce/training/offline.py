@@ -25,7 +25,7 @@ from tdinfonce.training.compiled import policy_of, update_many
 from tdinfonce.training.evaluate import evaluate
 from tdinfonce.training.faults import check_agent, check_metrics
 from tdinfonce.training.log import MetricLog, averages, pack, unpack
-from tdinfonce.training.online import drive
+from tdinfonce.training.loop import drive
 from tdinfonce.training.run_folder import RunFolder
 from tdinfonce.training.scale import scale_of
 from tdinfonce.training.stop import Stop

@@ -26,8 +26,9 @@ from tdinfonce.training import checkpoint
 from tdinfonce.training.collect import Exploration, Outcome, collect, uniform_policy
 from tdinfonce.training.compiled import act, policy_of, update_many
 from tdinfonce.training.evaluate import evaluate
-from tdinfonce.training.faults import about_disk, check_agent, check_metrics
+from tdinfonce.training.faults import check_agent, check_metrics
 from tdinfonce.training.log import MetricLog, averages, pack, unpack
+from tdinfonce.training.loop import drive
 from tdinfonce.training.run_folder import RunFolder
 from tdinfonce.training.scale import growth, scale_of
 from tdinfonce.training.stop import Stop
@@ -36,7 +37,6 @@ from tdinfonce.types import Agent, Episode, GoalEnv, GoalSampling, InputScale, M
 __all__ = [
     "PRESETS",
     "OnlineConfig",
-    "drive",
     "run_online",
 ]
 
@@ -127,24 +127,6 @@ def run_online(
             run.restore()
         title = f"{env.spec.name} seed {seed}"
         return drive(run, MetricLog(folder), Progress(title, config.env_steps, done=run.env_steps), stop)
-
-
-def drive(run: Any, log: MetricLog, progress: Progress, stop: Stop) -> Metrics:
-    """Iterate until the progress is complete, then finish; save and raise Stopped if a signal asked for it."""
-    try:
-        with progress:
-            while progress.done < progress.total:
-                progress.advance(run.iterate(log), run.note)
-                if stop.asked:
-                    run.save()
-                    stop.check()
-        result: Metrics = run.finish(log, stop)
-        return result
-    except OSError as error:
-        raise about_disk(run.folder, error) from error
-    finally:
-        run.close()
-        log.close()
 
 
 class _Run:

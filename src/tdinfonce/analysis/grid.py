@@ -77,7 +77,8 @@ def report(root: Path, title: str | None = None, variants: Sequence[str] = ()) -
     """Draw curves and bars and write the table; ``variants`` is their order, by default alphabetical."""
     grid = read_grid(root)
     order = variants or sorted({variant for task in grid.values() for variant in task})
-    title = title or f"{', '.join(label(variant) for variant in order)} on {', '.join(grid)}"
+    who = ", ".join(label(variant) for variant in order) if len(order) <= 3 else f"{len(order)} methods"
+    title = title or f"{who} on {', '.join(grid)}"
     draw_grid(root, grid, order, title)
     write_grid_table(root, grid, order, title)
 
@@ -101,12 +102,13 @@ def draw_grid(root: Path, grid: dict[str, dict[str, Series]], variants: Sequence
                     axis.fill_between(steps, mean - deviation, mean + deviation, color=line.get_color(), alpha=0.15)
             axis.set(xlabel=grid[task][present[0]].unit if present else "", ylabel=name)
             axis.xaxis.set_major_formatter(EngFormatter(sep=""))
-        axes[0][column].set(title=task, ylim=(-0.03, 1.03))
+        axes[0][column].set(title=task if len(tasks) > 1 else "", ylim=(-0.03, 1.03))
         axes[1][column].set_ylim(-0.03, 1.03)
         axes[2][column].set_ylim(bottom=0)
         _bars(axes[3][column], [grid[task][v].finals for v in present], present)
-    if axes[0][0].get_legend_handles_labels()[0]:
-        axes[0][0].legend(frameon=False, fontsize=8)
+    lines = {line.get_label(): line for axis in axes[0] for line in axis.get_lines()}
+    if lines:
+        figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     figure.suptitle(title)
     save(figure, root)
 

@@ -153,10 +153,14 @@ def _alive(group: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_bench_prints_figures(capsys):
     assert main(["bench", "--seconds", "0.05", "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)["figures"]
     assert len(figures) >= 7
     assert any(figure["unit"] == "batches/s" for figure in figures)
     assert all(figure["value"] > 0 for figure in figures)
+
+
+def test_bench_needs_time(capsys):
     assert "--seconds must be positive" in fails(capsys, "bench", "--seconds", "0")

@@ -12,8 +12,8 @@ from tdinfonce.cli import main
 TABULAR = [name for name in experiments.names() if name.startswith("tabular-")]
 
 
-LIKE_ANOTHER = {"tabular-occupancy", "tabular-c-learning-ablation", "tabular-shortcuts"}
-"""They run the code of `tabular-efficiency` and of `tabular-stitching`, and differ in what they draw."""
+LIKE_ANOTHER = {"tabular-occupancy", "tabular-efficiency", "tabular-c-learning-ablation", "tabular-shortcuts"}
+"""They run the code of `tabular-known-model` and of `tabular-stitching`, and differ in what they draw."""
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def train(name: str, out: Path, seed: int, **settings: object) -> dict:
 
 
 ONLINE = [name for name in agents.names() if hasattr(agents.load(name), "PRESETS")]
-QUICK = {"qrl": 2_000, "ddpg-her": 2_000, "gcbc": 2_000}
+QUICK = {"qrl": 1_500, "ddpg-her": 2_000, "gcbc": 2_000, "c-learning": 4_000, "td-infonce": 4_000}
 """Environment steps of the agents that need fewer than the preset has."""
 
 

@@ -122,7 +122,9 @@ def shrunk(name: str, agents: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(experiments, "load", lambda _: few)
 
 
-@pytest.mark.parametrize(("name", "agents"), [("antmaze", ("td3-bc",)), ("pointmaze-stitch", ("gcbc",))])
+@pytest.mark.parametrize(
+    ("name", "agents"), [pytest.param("antmaze", ("td3-bc",), marks=pytest.mark.slow), ("pointmaze-stitch", ("gcbc",))]
+)
 def test_smoke_needs_no_data(
     name: str, agents: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +148,7 @@ def test_smoke_of_every_agent(name: str, tmp_path: Path) -> None:
     assert main(["reproduce", name, "--budget", "smoke", "--out", str(tmp_path / "out")]) == 0
 
 
+@pytest.mark.slow
 def test_smoke_of_interpolation_on_a_small_run(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert main(["reproduce", "interpolation", "--budget", "smoke", "--out", str(out)]) == 0

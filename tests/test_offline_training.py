@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +23,7 @@ from tdinfonce.errors import Stopped, UserError
 from tdinfonce.files import read_metrics
 from tdinfonce.training import offline, recipe
 from tdinfonce.training.collect import remembering
+from tdinfonce.training.compiled import create
 from tdinfonce.training.run_folder import RunFolder
 from tdinfonce.types import EnvSpec, Episode, History
 
@@ -163,29 +165,32 @@ def test_a_remembering_policy_sees_the_steps_before() -> None:
 
 def test_dt_looks_neither_at_padding_nor_ahead() -> None:
     config = dataclasses.replace(agents.load("dt").Config(), width=8, context=4)
-    agent = agents.load("dt").Agent.create(jax.random.PRNGKey(0), EnvSpec("test", 3, 2, 2, 9), config)
+    agent = create(agents.load("dt").Agent.create, jax.random.PRNGKey(0), EnvSpec("test", 3, 2, 2, 9), config, None)
+    act, actor = eqx.filter_jit(type(agent).act), eqx.filter_jit(agent.actor)
     key, goal = jax.random.PRNGKey(1), jnp.zeros(2)
     observation, past = jax.random.normal(key, (3,)), jax.random.normal(key, (3, 3))
-    alone = agent.act(observation, goal, key)
+    alone = act(agent, observation, goal, key)
     padded = History(past, jnp.ones((3, 2)), jnp.full(3, -1))
-    np.testing.assert_allclose(agent.act(observation, goal, key, history=padded), alone, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(act(agent, observation, goal, key, history=padded), alone, rtol=1e-4, atol=1e-6)
     real = padded._replace(time=jnp.arange(3))
-    assert not np.allclose(agent.act(observation, goal, key, history=real), alone, atol=1e-4)
+    assert not np.allclose(act(agent, observation, goal, key, history=real), alone, atol=1e-4)
     inputs = past, jnp.ones((3, 2)), jnp.ones(3), jnp.arange(3)
-    before = agent.actor(*inputs)
-    later = agent.actor(past.at[2].add(1), jnp.ones((3, 2)).at[1].add(1), *inputs[2:])
+    before = actor(*inputs)
+    later = actor(past.at[2].add(1), jnp.ones((3, 2)).at[1].add(1), *inputs[2:])
     np.testing.assert_allclose(later[:2], before[:2], rtol=1e-5)  # action 1 comes after its own prediction
     assert not np.allclose(later[2], before[2], atol=1e-4)
 
 
 def test_td3_bc_moves_its_policy_every_second_time() -> None:
     config = dataclasses.replace(agents.load("td3-bc").Config(), hidden=(8,))
-    agent = agents.load("td3-bc").Agent.create(jax.random.PRNGKey(0), envs.make("point-one-goal").spec, config)
-    episodes = offline.with_task(random_walks(), [0.6, 0.6], envs.make("point-one-goal").spec, 0.0)
+    spec = envs.make("point-one-goal").spec
+    agent = create(agents.load("td3-bc").Agent.create, jax.random.PRNGKey(0), spec, config, None)
+    update = eqx.filter_jit(type(agent).update)
+    episodes = offline.with_task(random_walks(), [0.6, 0.6], spec, 0.0)
     batch = offline.sample(episodes, np.random.default_rng(0), (16,), config.sampling)
     weights = []
     for _ in range(3):
-        agent, _ = agent.update(batch)
+        agent, _ = update(agent, batch)
         weights.append(np.array(agent.actor.net.weights[0]))
     np.testing.assert_array_equal(weights[0], weights[1])
     assert not np.array_equal(weights[1], weights[2])

@@ -89,6 +89,7 @@ def test_the_distance_is_the_number_of_steps() -> None:
     assert learned[left, right] < 2 < 6 < learned[right, left]
 
 
+@pytest.mark.slow
 def test_the_distance_to_a_part_of_the_state_is_to_the_nearest_state_with_it() -> None:
     """Columns as goals: the distance is that to the nearest cell of the column.
 

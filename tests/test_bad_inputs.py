@@ -11,6 +11,6 @@ def test_bad_calls_get_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    figures = safety.bad_input(tmp_path / "here", 150)
-    assert figures["tried"] == 150
-    assert not figures["wrong"]
+    figures = safety.bad_input(tmp_path / "here", 500)
+    assert figures["tried"] == 500
+    assert not figures["wrong"], figures["wrong"]

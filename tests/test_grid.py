@@ -14,7 +14,7 @@ from tdinfonce import experiments
 from tdinfonce.analysis import grid as draw
 from tdinfonce.cli._signals import sigterm_as_ctrl_c
 from tdinfonce.errors import UserError
-from tdinfonce.training import checkpoint
+from tdinfonce.training import checkpoint, recipe
 from tdinfonce.training.sweep import GridRun, run_grid
 
 TINY = ("hidden=8", "env_steps=200", "warmup_steps=100", "eval_every=100", "eval_episodes=2", "final_episodes=2")
@@ -69,18 +69,17 @@ def test_a_cell_with_a_checkpoint_continues(tmp_path: Path) -> None:
     assert cell.words(tmp_path) == ["train", "--resume", str(tmp_path / "a")]
 
 
-@pytest.mark.parametrize("name", ["fetch-state", "fetch-ablations", "fetch-noisy", "fetch-image"])
-def test_every_cell_of_the_fetch_grids_is_a_valid_recipe(name: str) -> None:
-    from tdinfonce.training import recipe
-
+@pytest.mark.parametrize("name", [name for name in experiments.names() if experiments.load(name).grid is not None])
+def test_every_cell_is_a_valid_recipe(name: str) -> None:
     experiment = experiments.load(name)
     assert experiment.grid is not None
     for budget, config in experiment.budgets.items():
         cells = experiment.grid(config, experiment.seeds[budget])
         assert len({cell.name for cell in cells}) == len(cells)
         for cell in cells:
-            how = {"goal_space": cell.goal_space, "settings": cell.settings}
-            recipe.build(cell.env, cell.agent, cell.preset, cell.seed, **how)  # type: ignore[arg-type]
+            how = {"goal_space": cell.goal_space, "settings": cell.settings, "dataset": cell.dataset or ""}
+            plan = recipe.build(cell.env, cell.agent, cell.preset, cell.seed, **how)  # type: ignore[arg-type]
+            assert bool(plan.dataset) == (not name.startswith("fetch-"))
             assert len(cell.name.split("--")) == 3
 
 

@@ -17,22 +17,6 @@ from tdinfonce.cli import main
 from tdinfonce.experiments import _data, antmaze
 from tdinfonce.training import recipe
 
-OFFLINE = ["antmaze", "pointmaze-stitch", "interpolation"]
-
-
-@pytest.mark.parametrize("name", OFFLINE)
-def test_every_cell_is_a_valid_recipe(name: str) -> None:
-    experiment = experiments.load(name)
-    assert experiment.grid is not None
-    for budget, config in experiment.budgets.items():
-        cells = experiment.grid(config, experiment.seeds[budget])
-        assert len({cell.name for cell in cells}) == len(cells)
-        for cell in cells:
-            assert len(cell.name.split("--")) == 3
-            assert cell.dataset
-            names = {"goal_space": None, "settings": cell.settings, "dataset": cell.dataset}
-            recipe.build(cell.env, cell.agent, cell.preset, cell.seed, **names)  # type: ignore[arg-type]
-
 
 def test_the_default_antmaze_grid_is_the_promised_one() -> None:
     experiment = experiments.load("antmaze")
@@ -143,7 +127,7 @@ def test_smoke_needs_no_data(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OFFLINE[:2])
+@pytest.mark.parametrize("name", ["antmaze", "pointmaze-stitch"])
 def test_smoke_of_every_agent(name: str, tmp_path: Path) -> None:
     assert main(["reproduce", name, "--budget", "smoke", "--out", str(tmp_path / "out")]) == 0
 

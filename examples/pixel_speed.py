@@ -57,7 +57,7 @@ def mujoco_renderer(robot: Robot) -> Callable[[], object]:
 
 def ours(*, off: tuple = (), on: tuple = (), all_geometry: bool = False, samples: int = 4) -> Callable[[], object]:
     """Our camera with some of its measures undone or further ones added."""
-    robot = Robot("FetchPush-v4")
+    robot = Robot("fetch-push")
     robot.restart(0)
     robot.model.vis.quality.offsamples = samples
     camera = Camera(robot.model, robot.data, POSE)
@@ -88,7 +88,7 @@ def table(title: str, seconds: dict[str, float], base: str) -> None:
 
 
 def main(rounds: int) -> None:
-    robot = Robot("FetchPush-v4")
+    robot = Robot("fetch-push")
     robot.restart(0)
     state = open_gymnasium("FetchPush-v4")
     state.reset(seed=0)

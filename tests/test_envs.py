@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tdinfonce import envs
+from tdinfonce.envs import fetch
 from tdinfonce.envs._noisy import NoisyEnv
 from tdinfonce.errors import UserError
 from tdinfonce.seeding import derive, evaluation_seeds, generator
@@ -139,6 +140,16 @@ def test_fetch_goal_spaces(name: str, space: str, size: int) -> None:
         np.testing.assert_array_equal(start.achieved, start.observation[:6])
         np.testing.assert_array_equal(start.goal[:3], start.goal[3:])
     env.close()
+
+
+@pytest.mark.parametrize(("name", "id"), sorted(fetch.IDS.items()))
+def test_fetch_sees_to_the_last_bit_what_the_library_says(name: str, id: str) -> None:
+    ours, theirs = envs.make(name), envs.make(id)
+    np.testing.assert_array_equal(ours.reset(5).observation, theirs.reset(5).observation)
+    for action in np.random.default_rng(0).uniform(-1, 1, (10, 4)):
+        np.testing.assert_array_equal(ours.step(action).observation, theirs.step(action).observation)
+    ours.close()
+    theirs.close()
 
 
 def test_fetch_reach_by_its_gymnasium_id_and_seeded() -> None:

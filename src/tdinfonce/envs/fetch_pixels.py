@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tdinfonce.envs._offscreen import Camera, Pose
-from tdinfonce.envs.fetch import IDS
-from tdinfonce.envs.gymnasium import open_gymnasium
+from tdinfonce.envs.fetch import open_fetch
 from tdinfonce.types import EnvSpec, GoalEnv, Start, Step
 
 __all__ = ["NAMES", "SETTINGS", "FetchImageEnv", "goal_spaces", "make"]
@@ -59,12 +58,12 @@ def make(name: str, *, goal_space: str = "image", render: bool = False) -> GoalE
 class Robot:
     """The simulator behind a task, moved without the observations that nobody looks at."""
 
-    def __init__(self, gymnasium_id: str) -> None:
+    def __init__(self, task: str) -> None:
         """Open the simulator; the markers around the hand and the target are made invisible."""
         import mujoco
 
         self._mujoco = mujoco
-        self._env = open_gymnasium(gymnasium_id)
+        self._env = open_fetch(task)
         self.episode_length = int(self._env.spec.max_episode_steps)
         self._sim = self._env.unwrapped
         self.model, self.data = self._sim.model, self._sim.data
@@ -210,7 +209,7 @@ class FetchImageEnv:
     def __init__(self, name: str) -> None:
         """Open the simulator and the camera; raises UserError if nothing here can draw."""
         self.task = TASKS[name]
-        self.robot = Robot(IDS[self.task.base])
+        self.robot = Robot(self.task.base)
         self.camera = Camera(self.robot.model, self.robot.data, self.task.pose, SIZE)
         image = (SIZE, SIZE, 3)
         size = int(np.prod(image))

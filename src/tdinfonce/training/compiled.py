@@ -1,6 +1,7 @@
 """The compiled programs of training: make an agent, ask it for an action, and run many updates at once."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -10,30 +11,39 @@ import numpy as np
 from tdinfonce.training.collect import Policy, remembering
 from tdinfonce.types import Agent, Batch, EnvSpec, History, InputScale, Metrics
 
-__all__ = ["act", "create", "policy_of", "update_many"]
+__all__ = ["create", "policy_of", "update_many"]
 
 
 def policy_of(agent: Any, seed: int, steps: int, *, greedy: bool = False) -> Policy:
-    """An agent as a function of numpy arrays; its keys are drawn for the whole episode at once."""
+    """An agent as a function of numpy arrays; its keys are drawn for the whole episode at once.
+
+    It is taken apart once for the episode: doing so at each step takes longer than the action.
+    """
     keys = np.asarray(jax.random.split(jax.random.PRNGKey(seed), steps))
+    arrays, static = eqx.partition(agent, eqx.is_array)
+    leaves, structure = jax.tree_util.tree_flatten(arrays)
+    act = _acting(_Static((static, structure)), greedy)
     if getattr(agent, "context", 0) > 1:
 
         def remember(observation: np.ndarray, goal: np.ndarray, history: History | None) -> np.ndarray:
-            return np.asarray(_act_on(agent, observation, goal, history, keys[0], greedy))
+            return np.asarray(act(leaves, observation, goal, history, keys[0]))
 
         return remembering(agent.context, remember)
-    return lambda observation, goal, time: np.asarray(act(agent, observation, goal, keys[time % steps], greedy))
+    return lambda observation, goal, time: np.asarray(act(leaves, observation, goal, None, keys[time % steps]))
 
 
-@eqx.filter_jit
-def act(agent: Any, observation: Any, goal: Any, key: Any, greedy: bool) -> Any:
-    """One action."""
-    return agent.act(observation, goal, key, greedy=greedy)
+@cache
+def _acting(agent: "_Static", greedy: bool) -> Callable[..., Any]:
+    """The program that acts for all agents of one make; their arrays are its first argument."""
+    static, structure = agent.tree
 
+    @jax.jit
+    def act(leaves: list[Any], observation: Any, goal: Any, history: History | None, key: Any) -> Any:
+        whole = eqx.combine(jax.tree_util.tree_unflatten(structure, leaves), static)
+        past = {} if history is None else {"history": history}
+        return whole.act(observation, goal, key, greedy=greedy, **past)
 
-@eqx.filter_jit
-def _act_on(agent: Any, observation: Any, goal: Any, history: History | None, key: Any, greedy: bool) -> Any:
-    return agent.act(observation, goal, key, greedy=greedy, history=history)
+    return act
 
 
 @eqx.filter_jit

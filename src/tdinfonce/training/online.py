@@ -24,7 +24,7 @@ from tdinfonce.errors import EnvironmentLost, UserError
 from tdinfonce.progress import Progress
 from tdinfonce.training import checkpoint
 from tdinfonce.training.collect import Exploration, Outcome, collect, uniform_policy
-from tdinfonce.training.compiled import act, policy_of, update_many
+from tdinfonce.training.compiled import policy_of, update_many
 from tdinfonce.training.evaluate import evaluate
 from tdinfonce.training.faults import check_agent, check_metrics
 from tdinfonce.training.log import MetricLog, averages, pack, unpack
@@ -207,7 +207,7 @@ class _Run:
         with contextlib.suppress(Exception):  # if it cannot work, the run itself will say so
             agent = self.create(0, None)
             for greedy in (False, True):
-                act(agent, episodes.observation[0], episodes.goal[0], np.zeros(2, np.uint32), greedy)
+                policy_of(agent, 0, 1, greedy=greedy)(episodes.observation[0], episodes.goal[0], 0)
             update_many(agent, sample(episodes, rng, (c.updates_per_call, c.batch_size), self.sampling))
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 import tdinfonce
 from run_state import state_of
+from tdinfonce import agents
 from tdinfonce.errors import Stopped, UserError
 from tdinfonce.files import read_metrics
 from tdinfonce.training import checkpoint, online, recipe
@@ -60,7 +61,12 @@ def test_a_run_folder_explains_itself(finished: Path) -> None:
     assert any((finished / "tensorboard").iterdir())
 
 
-@pytest.mark.parametrize("agent", ["gcbc", "td-infonce"])
+ONLINE = [name for name in agents.names() if hasattr(agents.load(name), "PRESETS")]
+
+
+@pytest.mark.parametrize(
+    "agent", [pytest.param(name, marks=[] if name in ("gcbc", "td-infonce") else pytest.mark.slow) for name in ONLINE]
+)
 def test_a_stopped_run_continues_bit_for_bit(agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go(*start(tmp_path / "straight", agent))
     plan, env, folder = start(tmp_path / "stopped", agent)

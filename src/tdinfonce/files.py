@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import stat
@@ -9,7 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["METRICS", "fill", "parse_json", "read_bytes", "read_json", "read_metrics", "sha256", "sync_folder"]
+__all__ = [
+    "METRICS",
+    "fill",
+    "fill_npz",
+    "parse_json",
+    "read_bytes",
+    "read_json",
+    "read_metrics",
+    "sha256",
+    "sync_folder",
+]
 
 METRICS = "metrics.jsonl"
 JSON_LIMIT = 32 << 20
@@ -65,6 +76,15 @@ def fill(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             partial.unlink()
         raise
+
+
+def fill_npz(path: Path, arrays: dict[str, Any]) -> None:
+    """Write arrays to a file of numpy's, whole or not at all."""
+    import numpy as np
+
+    data = io.BytesIO()
+    np.savez(data, **arrays)
+    fill(path, data.getvalue())
 
 
 def sync_folder(folder: Path) -> None:

@@ -17,7 +17,7 @@ import tdinfonce
 from tdinfonce.data._minari_write import RECORD, Recorded, import_h5py, write_minari
 from tdinfonce.data._npz import read_arrays
 from tdinfonce.errors import UserError
-from tdinfonce.files import read_json
+from tdinfonce.files import fill_npz, read_json
 from tdinfonce.progress import Progress
 from tdinfonce.training.behaviour import Behaviour, behaviour_for, record_episode
 
@@ -143,11 +143,7 @@ def _write_shard(path: Path, episodes: list[Recorded]) -> None:
     lengths = np.array([len(episode.action) for episode in episodes])
     arrays = {name: np.concatenate([getattr(e, name) for e in episodes]) for name in Recorded._fields}
     arrays["length"] = lengths
-    with open(path.with_suffix(".partial"), "wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path.with_suffix(".partial"), path)
+    fill_npz(path, arrays)
 
 
 def _read_shards(partial: Path) -> Iterator[Recorded]:

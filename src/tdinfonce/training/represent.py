@@ -14,6 +14,7 @@ from tdinfonce import seeding
 from tdinfonce.data import open_dataset, read_record
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.errors import UserError
+from tdinfonce.files import fill_npz
 from tdinfonce.training import offline, recipe
 from tdinfonce.training.policy import load
 
@@ -58,17 +59,15 @@ def represent(run: Path, folder: Path, *, pairs: int = 3, states: int = 5_000, a
             idle = np.zeros((len(part), episodes.action.shape[1]), np.float32)
             found[name].append(np.asarray(agent.represent(part, idle, np.tile(goal, (len(part), 1)))))
     arrays: dict[str, Any] = {name: np.stack(values) for name, values in found.items()}
-    with open(folder / REPRESENTATIONS, "wb") as file:
-        np.savez(
-            file,
-            place=place,
-            start_place=starts[:, : place.shape[1]],
-            goal_place=goals,
-            temperature=np.exp(np.asarray(agent.critic.log_temperature)),
-            maze=np.array(json.dumps(read_record(plan.dataset).get("maze"))),
-            task=np.array(plan.env),
-            **arrays,
-        )
+    arrays |= {
+        "place": place,
+        "start_place": starts[:, : place.shape[1]],
+        "goal_place": goals,
+        "temperature": np.exp(np.asarray(agent.critic.log_temperature)),
+        "maze": np.array(json.dumps(read_record(plan.dataset).get("maze"))),
+        "task": np.array(plan.env),
+    }
+    fill_npz(folder / REPRESENTATIONS, arrays)
     return folder / REPRESENTATIONS
 
 

@@ -1,10 +1,11 @@
 """QRL (quasimetric RL): learn the fewest steps from any state to any goal, and walk downhill.
 
 The critic is a quasimetric: it obeys the triangle inequality by construction. Two rules make its distance the length
-of a shortest path: a seen step costs at most one, and everything else is pushed as far apart as that allows. A goal is
-a point of its own, at distance zero from every state that achieves it, so that reaching a goal is reaching the nearest
-such state. A latent model tells where an action leads, and the policy picks the action whose outcome is nearest to the
-goal. There is no discount, no bootstrap and no target network; the dynamics must be deterministic.
+of a shortest path: a seen step costs at most one, and all other states, and goals, are pushed as far apart as that
+allows. A goal is a point of its own, at distance zero from every state that achieves it, so that reaching a goal is
+reaching the nearest such state. A latent model tells where an action leads, and the policy picks the action whose
+outcome is nearest to the goal. There is no discount, no bootstrap and no target network; the dynamics must be
+deterministic.
 
 The actor sees the critic from before its step.
 """
@@ -64,8 +65,9 @@ class Config:
     """Whether the head is a metric residual network instead of an interval quasimetric embedding."""
     critics: int = 1
     """Members of the critic's ensemble; the largest distance counts."""
-    layer_norm: bool = False
-    """Whether hidden layers are standardised."""
+    layer_norm: bool = True
+    """Whether hidden layers are standardised; without it latent points grow until the latent model no longer hears the
+    action."""
     torso: str = "patches"
     """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
     critic_rate: float = 1e-3
@@ -123,6 +125,7 @@ PRESETS = {
         components=64,
         component_size=32,
         critics=2,
+        layer_norm=False,
         torso="conv",
         critic_rate=1e-4,
         actor_rate=3e-5,
@@ -158,6 +161,7 @@ OFFLINE = {
         components=64,
         component_size=32,
         critics=2,
+        layer_norm=False,
         torso="conv",
         critic_rate=5e-4,
         actor_rate=3e-5,
@@ -260,11 +264,15 @@ class Agent(eqx.Module):
         z, z_later, z_reached, z_random, z_predicted = _together(
             member.projector, state, later, reached, random, predicted
         )
-        pairs = [(z, z_random), (z, z_later), (z_later, z_reached), (z_predicted, z_later), (z_later, z_predicted)]
-        starts, ends = zip(*pairs, strict=True)
-        far, step, arrival, there, back = jnp.split(member.head(jnp.concatenate(starts), jnp.concatenate(ends)), 5)
+        z_other = jnp.roll(z_later, 1, axis=0)
+        pairs = [(z, z_random), (z, z_other), (z, z_later), (z_later, z_reached)]
+        pairs += [(z_predicted, z_later), (z_later, z_predicted)]
+        starts, ends = (jnp.concatenate(points) for points in zip(*pairs, strict=True))
+        far, apart, step, arrival, there, back = jnp.split(member.head(starts, ends), len(pairs))
 
-        push = losses.push_apart(far, offset=c.push_offset, sharpness=c.push_sharpness)
+        # Goals may be a part of the state: pushed from goals alone, states that differ elsewhere would become one.
+        away = jnp.concatenate([far, apart])
+        push = losses.push_apart(away, offset=c.push_offset, sharpness=c.push_sharpness)
         # Two kinds of edges: a step costs one, and from a state to what it achieves is no way at all.
         cost = jnp.repeat(jnp.array([1.0, 0.0]), len(step))
         excess = losses.local_excess(jnp.concatenate([step, arrival]), cost, tolerance=c.local_tolerance)

@@ -19,7 +19,7 @@ def state_of(run: Path) -> dict[str, Any]:
     marks = {f"{part} {name}": _mark(array) for part, arrays in parts.items() for name, array in arrays.items()}
     marks |= {f"replay {name}": mark for name, mark in replay_of(path).items()}
     marks |= {name: value for name, value in counters.items() if name != "milliseconds"}
-    rows = [{k: v for k, v in row.items() if not k.startswith("time/")} for row in read_metrics(run)]
+    rows = [[(k, v) for k, v in row.items() if not k.startswith("time/")] for row in read_metrics(run)]  # in order
     return marks | {"log": rows}
 
 

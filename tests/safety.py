@@ -138,7 +138,8 @@ def damage(root: Path, flips: int, cuts: int, deletions: int) -> Figures:
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(folder.path, copy)
         newest = copy / "checkpoints" / steps[-1]
-        needed = [newest.parent / place / s.name for s in checkpoint._needed(newest) for place in _segments.PLACES]
+        names = [s.name for s in checkpoint._needed(newest) or []]
+        needed = [newest.parent / place / name for name in names for place in _segments.PLACES]
         victims = sorted([*newest.iterdir(), *needed])
         way(rng.choice(victims), rng)
         replay = Replay(env.spec, plan.training.replay_capacity)

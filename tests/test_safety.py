@@ -22,11 +22,14 @@ import safety
 import tdinfonce
 from run_state import state_of
 from tdinfonce import agents
+from tdinfonce.cli import main
 from tdinfonce.data.replay import Replay
 from tdinfonce.errors import UserError
-from tdinfonce.files import read_bytes, read_json, sha256
-from tdinfonce.training import checkpoint
+from tdinfonce.files import fill, read_bytes, read_json, sha256
+from tdinfonce.training import checkpoint, online
+from tdinfonce.training.log import MetricLog
 from tdinfonce.training.run_folder import RunFolder
+from tdinfonce.types import Episode
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -59,6 +62,73 @@ def test_every_byte_of_a_manifest_counts(finished: Path, tmp_path: Path) -> None
         manifest.write_bytes(spoiled)
         with pytest.raises(checkpoint.Damaged):
             checkpoint.read_manifest(newest)
+
+
+@pytest.mark.parametrize("name", [".lock", "metrics.jsonl.partial", "checkpoints/replay", "tensorboard/more"])
+def test_nothing_is_written_through_a_link_in_a_run(
+    name: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shutil.copytree(finished, tmp_path / "run")
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    link = run / name
+    shutil.rmtree(link) if link.is_dir() else link.unlink(missing_ok=True)
+    link.symlink_to(victim)
+    (run / "COMPLETE").unlink()
+    assert main(["train", "--resume", str(run)]) == 2
+    assert f"{link} is a link" in capsys.readouterr().err
+    assert victim.read_text() == "mine"
+
+
+def test_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "new.partial").symlink_to(victim)
+    fill(tmp_path / "new", b"data")
+    assert (victim.read_text(), (tmp_path / "new").read_text()) == ("mine", "data")
+
+
+def test_a_run_that_is_killed_in_its_warm_up_starts_again(tmp_path: Path) -> None:
+    settings = [*safety.TINY, "replay_on_disk=true"]
+    safety.go(*safety.start(tmp_path / "straight", settings))
+    plan, env, folder = safety.start(tmp_path / "killed", settings)
+
+    def create(seed: int, scale: Any) -> Any:
+        return plan.create_agent(env.spec, seed, scale)
+
+    run = online._Run(folder, env, create, plan.agent_config.sampling, plan.training, plan.seed)
+    log = MetricLog(folder)
+    run.iterate(log)
+    run.iterate(log)
+    run.close()
+    log.close()
+    assert run.replay.added == 2
+    del run
+    safety.go(plan, env, folder, resume=True)
+    assert state_of(tmp_path / "killed") == state_of(tmp_path / "straight")
+
+
+def test_lost_rows_of_the_log_are_named(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", {})
+    folder.log({"updates": 1})
+    with pytest.warns(RuntimeWarning, match="1 of the 3"):
+        folder.rewind(3)
+
+
+def test_episodes_whose_file_has_vanished_are_saved_again(tmp_path: Path) -> None:
+    _, env, folder = safety.start(tmp_path / "run")
+    replay = Replay(env.spec, 100)
+    state = np.zeros((env.spec.episode_length + 1, 2), np.float32)
+    episode = Episode(state, state, np.zeros((env.spec.episode_length, 2), np.float32), state[0])
+    for step in (1, 2, 3):
+        replay.append(episode)
+        checkpoint.save(folder.path, step, {}, {"env_steps": step}, replay)
+        if step == 2:
+            for path in (folder.path / "checkpoints").glob("replay*/000000000000-*"):
+                path.unlink()
+    again = Replay(env.spec, 100)
+    assert checkpoint.load(folder.path, replay=again).path.name == "000000000003"
+    assert again.added == 3
 
 
 def test_numbers_that_are_not_finite_stop_a_run(tmp_path: Path) -> None:

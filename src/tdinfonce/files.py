@@ -67,7 +67,8 @@ def fill(path: Path, data: bytes) -> None:
     """Write a file whole or not at all, and wait until it is on the disk. Nothing is left behind if that fails."""
     partial = path.with_name(path.name + ".partial")
     try:
-        with open(partial, "wb") as file:
+        partial.unlink(missing_ok=True)  # whatever is there, a link too: it is not written through
+        with open(partial, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -7,6 +7,7 @@ replay itself lies on disk, that is the second copy.
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -51,17 +52,27 @@ class Segment(NamedTuple):
 def append(root: Path, replay: Replay, before: Sequence[Segment]) -> list[Segment]:
     """Write the episodes that no segment of ``before`` holds; the segments that the ring needs now."""
     oldest = replay.added - len(replay)
-    kept = [segment for segment in before if segment.last > oldest]
+    places = PLACES if replay.folder is None else PLACES[:1]
+    wanted = [segment for segment in before if segment.last > oldest]
+    # A file that has vanished is written again while the ring still has its episodes.
+    kept = list(takewhile(lambda segment: all(_there(root / place, segment) for place in places), wanted))
     first = max([oldest, *(segment.last for segment in kept)])
     if first == replay.added:
         return kept
     data = tensor_bytes(replay.take(first, replay.added))
     new = Segment(first, replay.added, len(data), sha256(data))
-    for place in PLACES if replay.folder is None else PLACES[:1]:
+    for place in places:
         (root / place).mkdir(mode=0o700, exist_ok=True)
         fill(root / place / new.name, data)
         sync_folder(root / place)
     return [*kept, new]
+
+
+def _there(place: Path, segment: Segment) -> bool:
+    try:
+        return (place / segment.name).stat().st_size == segment.size
+    except OSError:
+        return False
 
 
 def restore(root: Path, replay: Replay, segments: Iterable[Segment], added: int) -> list[str]:

@@ -107,6 +107,13 @@ class Replay:
         achieved = observation if self.achieved is self.observation else self.achieved[:rows]
         return Episodes(observation, achieved, self.action[:rows], start, self.length[:n], self.goal[:n])
 
+    def clear(self) -> None:
+        """Become empty, as a new one is."""
+        for name in self._fields:
+            array = getattr(self, name)
+            array[: len(self) * (self.slot if name in BY_ROW else 1)] = 0
+        self.added = 0
+
     def take(self, first: int, last: int) -> dict[str, np.ndarray]:
         """The slots of the episodes from ``first`` to before ``last``, counted from the first ever stored."""
         slots, rows = self._places(first, last)

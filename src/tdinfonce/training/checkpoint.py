@@ -67,12 +67,14 @@ def save(
     entry = None
     if replay is not None:
         before = found(run)
-        segments = _segments.append(root, replay, _needed(before[-1]) if before else [])
+        segments = _segments.append(root, replay, _needed(before[-1]) or [] if before else [])
         entry = {"added": replay.added, "held": len(replay), "segments": segments}
     final = _write_folder(run, root / f"{step:012d}", parts, counters, entry)
     for older in found(run)[:-keep]:
         _remove(older)
-    _segments.prune(root, {segment.name for path in found(run) for segment in _needed(path)})
+    needed = [_needed(path) for path in found(run)]
+    if None not in needed:  # one that cannot be read now may be whole: nothing of it is thrown away
+        _segments.prune(root, {segment.name for segments in needed for segment in segments or []})
     return final
 
 
@@ -200,10 +202,13 @@ def _write_folder(run: Path, final: Path, parts: dict[str, Any], counters: dict[
         manifest = {"format": FORMAT, "counters": counters, "files": files, "replay": replay}
         fill(partial / MANIFEST, _as_bytes(manifest | {"sha256": _own_mark(manifest)}))
         sync_folder(partial)
+        old = final.with_name(f"{final.name}.old.partial")
+        shutil.rmtree(old, ignore_errors=True)
         if final.exists():
-            _remove(final)
+            os.rename(final, old)
         os.rename(partial, final)
         sync_folder(final.parent)
+        shutil.rmtree(old, ignore_errors=True)
     except OSError:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -253,11 +258,15 @@ def _restore_replay(checkpoint: Path, replay: Replay) -> list[str]:
         raise Damaged(f"{checkpoint} is not whole: {error}") from error
 
 
-def _needed(checkpoint: Path) -> list[_segments.Segment]:
-    """The segments that a checkpoint names; none if it is damaged or has none."""
+def _needed(checkpoint: Path) -> list[_segments.Segment] | None:
+    """The segments that a checkpoint names; None if it cannot be read."""
     try:
-        return _segments.needed(read_manifest(checkpoint)["replay"])
-    except (UserError, ValueError, KeyError):
+        manifest = read_manifest(checkpoint)
+    except UserError:
+        return None
+    try:
+        return _segments.needed(manifest["replay"])
+    except (ValueError, KeyError):
         return []
 
 

@@ -58,5 +58,6 @@ def pack(metrics: list[Metrics]) -> dict[str, np.ndarray]:
 
 def unpack(arrays: dict[str, np.ndarray]) -> list[Metrics]:
     """What `pack` packed."""
-    names = [name.removeprefix("metric:") for name in arrays]
-    return [dict(zip(names, row, strict=True)) for row in zip(*arrays.values(), strict=True)]
+    names = sorted(arrays)  # as compiled programs return them; those of a file come in any order
+    rows = zip(*(arrays[name] for name in names), strict=True)
+    return [dict(zip([name.removeprefix("metric:") for name in names], row, strict=True)) for row in rows]

@@ -308,6 +308,7 @@ class _Run:
         """Continue from the newest checkpoint that is whole; from the start if there is none at all."""
         if not checkpoint.found(self.folder.path):
             self.folder.rewind(0)
+            self.replay.clear()  # one on disk holds the episodes of the run that was killed
             return
         path, counters, parts = checkpoint.load(self.folder.path, "agent", "progress", replay=self.replay)
         checkpoint.check_config(self.folder.path, path)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -51,6 +52,7 @@ class RunFolder:
             folder.parent.mkdir(parents=True, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)
             with run.locked():
+                check_folder(folder, overwrite=overwrite)  # again: another process may have been here meanwhile
                 # What makes it a run goes last and comes last, so it can be told from other folders at any moment.
                 for child in sorted(folder.iterdir(), key=lambda path: (path.name in START, path.name == VERSIONS)):
                     if child.name != LOCK:
@@ -63,7 +65,11 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from writing here; the system frees the lock when this one ends, however it ends."""
+        """Keep other processes from writing here; the system frees the lock when this one ends, however it ends.
+
+        A folder with a link in it is refused: what is written to a run must not end up elsewhere.
+        """
+        _refuse_links(self.path)
         try:
             import fcntl
         except ModuleNotFoundError:  # not on this system
@@ -98,6 +104,8 @@ class RunFolder:
         """Append one row to the metrics."""
         with open(self.path / METRICS, "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())  # a checkpoint says how many rows there are
 
     def rows(self) -> int:
         """How many rows the metrics have."""
@@ -114,9 +122,13 @@ class RunFolder:
     def rewind(self, rows: int) -> None:
         """Drop the rows behind the first ``rows``, and a torn one: a continued run will write them again."""
         path = self.path / METRICS
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        kept = [line for line in lines[:rows] if line.endswith(b"\n")]
+        if len(kept) < rows:
+            message = f"{path} has lost rows: {len(kept)} of the {rows} that the checkpoint knows are left"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
         if path.exists():
-            kept = path.read_bytes().splitlines(keepends=True)[:rows]
-            fill(path, b"".join(line for line in kept if line.endswith(b"\n")))
+            fill(path, b"".join(kept))
 
     def finish(self) -> None:
         """Set the COMPLETE mark."""
@@ -134,6 +146,13 @@ def check_folder(path: str | Path, *, overwrite: bool) -> None:
         raise UserError(f"{folder} is not empty and holds no run; choose another folder with --out")
     if not overwrite:
         raise UserError(f"{folder} holds an earlier run; choose another folder with --out, or add --overwrite")
+
+
+def _refuse_links(folder: Path) -> None:
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            if os.path.islink(os.path.join(place, name)):
+                raise UserError(f"{os.path.join(place, name)} is a link; a run folder holds none, remove it first")
 
 
 def _is_run(folder: Path) -> bool:

@@ -1,5 +1,6 @@
 """Nothing lost, nobody let in: a few of each check of safety.py, and what needs no counting."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -21,7 +22,7 @@ from safetensors.numpy import save as tensor_bytes
 import safety
 import tdinfonce
 from run_state import state_of
-from tdinfonce import agents
+from tdinfonce import agents, experiments
 from tdinfonce.cli import main
 from tdinfonce.data.replay import Replay
 from tdinfonce.errors import UserError
@@ -230,6 +231,34 @@ def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
         pass
 
 
+def test_a_run_never_trains_under_the_config_of_another(tmp_path: Path) -> None:
+    first = RunFolder.create(tmp_path / "run", {"learner": "first"})
+    second = RunFolder.create(tmp_path / "run", {"learner": "second"}, overwrite=True)
+    with pytest.raises(UserError, match=r"another process has begun a run in .*/run meanwhile"), first.locked():
+        pass
+    with second.locked():
+        pass
+    with RunFolder(tmp_path / "run").locked():  # as a continued run does
+        pass
+    (tmp_path / "run" / "config.json").unlink()
+    with pytest.raises(UserError, match="meanwhile"), second.locked():
+        pass
+
+
+def test_one_grid_is_run_by_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def busy(folder: Path, runs: Any, advance: Any) -> None:
+        with pytest.raises(UserError, match="is being written by process"):
+            experiments.reproduce("fetch-noisy", "smoke", 1, tmp_path / "grid")
+        seen.append(len(runs))
+
+    monkeypatch.setattr(experiments, "run_grid", busy)
+    with contextlib.suppress(UserError, FileNotFoundError):  # there is nothing to draw
+        experiments.reproduce("fetch-noisy", "smoke", 1, tmp_path / "grid")
+    assert seen == [4]
+
+
 def test_a_run_folder_is_private(tmp_path: Path) -> None:
     run = RunFolder.create(tmp_path / "run", {})
     assert stat.S_IMODE(run.path.stat().st_mode) == 0o700
@@ -305,6 +334,38 @@ def link(run: Path) -> None:
     path.symlink_to(secret)
 
 
+def inflate(path: Path, size: int = 1 << 42) -> None:
+    """Give a file more bytes than the machine has, which take no room on the disk."""
+    with open(path, "r+b") as file:
+        file.truncate(size)
+
+
+def inflate_agent(run: Path) -> None:
+    """An agent file beyond all memory, with a manifest that says so."""
+    path = checkpoint.found(run)[-1]
+    inflate(path / "agent.safetensors")
+    files = read_json(path / "manifest.json")["files"]
+    spoil_manifest(run, files=files | {"agent.safetensors": [1 << 42, "x"]})
+
+
+def inflate_replay(run: Path) -> None:
+    """Episodes beyond all memory, in both copies, with a manifest that says so."""
+    path = checkpoint.found(run)[-1]
+    entry = read_json(path / "manifest.json")["replay"]
+    first, last, *_ = entry["segments"][-1]
+    for place in ("replay", "replay-copy"):
+        inflate(path.parent / place / f"{first:012d}-{last:012d}.safetensors")
+    spoil_manifest(run, replay=entry | {"segments": [*entry["segments"][:-1], [first, last, 1 << 42, "x"]]})
+
+
+def leave_out_agent(run: Path) -> None:
+    """An agent file of any size that the manifest does not name."""
+    path = checkpoint.found(run)[-1]
+    inflate(path / "agent.safetensors")
+    files = read_json(path / "manifest.json")["files"]
+    spoil_manifest(run, files={name: value for name, value in files.items() if name != "agent.safetensors"})
+
+
 def header(text: str, size: int | None = None) -> bytes:
     return struct.pack("<Q", len(text) if size is None else size) + text.encode()
 
@@ -324,6 +385,9 @@ HOSTILE = {
     "deep header": lambda run: put(run, header(DEEP)),
     "deep manifest": lambda run: (checkpoint.found(run)[-1] / "manifest.json").write_text(DEEP),
     "a program": lambda run: put(run, b"cos\nsystem\n(S'touch owned'\ntR."),
+    "agent beyond all memory": inflate_agent,
+    "replay beyond all memory": inflate_replay,
+    "agent that nothing names": leave_out_agent,
     "a pipe": lambda run: (
         (checkpoint.found(run)[-1] / "agent.safetensors").unlink(),
         os.mkfifo(checkpoint.found(run)[-1] / "agent.safetensors"),
@@ -352,12 +416,36 @@ def test_arrays_of_another_type_are_refused(finished: Path, tmp_path: Path) -> N
 
 
 def test_sizes_are_checked_before_memory_is_taken(tmp_path: Path) -> None:
-    with open(tmp_path / "large", "wb") as file:
-        file.truncate(1 << 40)  # takes no room
+    (tmp_path / "large").touch()
+    inflate(tmp_path / "large")
     with pytest.raises(ValueError, match="at most"):
         read_json(tmp_path / "large")
     with pytest.raises(ValueError, match="were written"):
         read_bytes(tmp_path / "large", 10)
+    with pytest.raises(ValueError, match="at most"):
+        read_bytes(tmp_path / "large")
+    shutil.copytree(FIXTURES / "format-1", tmp_path / "old")
+    for name in ("agent", "replay"):
+        inflate(checkpoint.found(tmp_path / "old")[-1] / f"{name}.safetensors")
+        with pytest.raises(UserError, match=rf"{name}.safetensors has .* bytes; at most"):
+            checkpoint.load(tmp_path / "old", name)
+    inflate(tmp_path / "old" / "metrics.jsonl")
+    for use in (RunFolder(tmp_path / "old").rows, lambda: RunFolder(tmp_path / "old").rewind(1)):
+        with pytest.raises(UserError, match=r"holds no metrics: .* at most"):
+            use()
+
+
+@pytest.mark.parametrize("file", ["metrics.jsonl", "summary.json"])
+def test_report_names_a_damaged_run(
+    file: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(finished, tmp_path / "runs" / "run")
+    (tmp_path / "runs" / "run" / file).write_text("{nonsense\n")
+    for folder in (tmp_path / "runs" / "run", tmp_path / "runs"):
+        assert main(["report", str(folder)]) == 2
+        said = capsys.readouterr().err.strip().splitlines()
+        assert len(said) == 1
+        assert f"{folder} is damaged" in said[0]
 
 
 def test_a_changed_config_is_not_continued(finished: Path, tmp_path: Path) -> None:

@@ -6,14 +6,19 @@ import io
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tdinfonce.errors import UserError
+from tdinfonce.machine import memory
 
 __all__ = [
     "METRICS",
     "fill",
     "fill_npz",
+    "metric_lines",
     "parse_json",
     "read_bytes",
     "read_json",
@@ -25,6 +30,8 @@ __all__ = [
 METRICS = "metrics.jsonl"
 JSON_LIMIT = 32 << 20
 """Bytes; no JSON file of ours comes near."""
+METRICS_LIMIT = 1 << 30
+"""Bytes; a row takes about a thousand."""
 
 
 def sha256(data: bytes) -> str:
@@ -35,17 +42,19 @@ def sha256(data: bytes) -> str:
 def read_bytes(path: Path, size: int | None = None, *, limit: int | None = None) -> bytes:
     """The bytes of a plain file, which must be ``size`` of them if that is given, and at most ``limit``.
 
+    The limit is half of the machine's memory unless it is given: whoever reads bytes makes something of them.
     Raises OSError if it cannot be read, and ValueError for a link, a device or another size: before anything is read.
     """
     if path.is_symlink():
         raise ValueError(f"{path.name} is a link")
+    limit = (memory() or sys.maxsize) // 2 if limit is None else limit
     with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise ValueError(f"{path.name} is not a plain file")
         if size is not None and found.st_size != size:
             raise ValueError(f"{path.name} has {found.st_size:,} bytes; {size:,} were written")
-        if limit is not None and found.st_size > limit:
+        if found.st_size > limit:
             raise ValueError(f"{path.name} has {found.st_size:,} bytes; at most {limit:,} are read")
         return file.read()
 
@@ -99,7 +108,14 @@ def sync_folder(folder: Path) -> None:
 
 def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a run's metrics; a last line cut short by a crash is left out."""
-    with open(Path(path) / METRICS, encoding="utf-8") as file:
-        for line in file:
-            if line.endswith("\n"):
-                yield parse_json(line)
+    for line in metric_lines(Path(path) / METRICS):
+        if line.endswith(b"\n"):
+            yield parse_json(line)
+
+
+def metric_lines(path: Path) -> list[bytes]:
+    """The lines of a file of metrics, with their ends; raises UserError if it cannot be one."""
+    try:
+        return read_bytes(path, limit=METRICS_LIMIT).splitlines(keepends=True)
+    except ValueError as error:
+        raise UserError(f"{path} holds no metrics: {error}") from error

@@ -1,6 +1,5 @@
 """Figures of training runs: the learning curve of one run, and pictures of episodes."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,14 +8,14 @@ import numpy as np
 
 from tdinfonce.analysis.style import label, new_figure, plt, save
 from tdinfonce.errors import UserError
-from tdinfonce.files import read_metrics
+from tdinfonce.files import read_json, read_metrics
 
 __all__ = ["draw_frames", "draw_paths", "evaluations", "report"]
 
 
 def report(folder: Path) -> None:
     """Write ``figure.png``, ``figure.svg`` and ``table.md`` of a training run from its metrics."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = read_json(folder / "config.json")
     rows = evaluations(folder)
     if config["kind"] == "offline":
         _losses(folder, config, draw=not rows)
@@ -99,7 +98,7 @@ def _table(folder: Path, config: dict[str, Any], rows: list[dict[str, Any]]) -> 
         "|---:|---:|---:|---:|---:|",
     ]
     summary = folder / "summary.json"
-    end = json.loads(summary.read_text(encoding="utf-8"))["training_seconds"] if summary.is_file() else 0.0
+    end = read_json(summary)["training_seconds"] if summary.is_file() else 0.0
     for row in rows:
         values = [f"{row[name]:.3f}" for name in ("success_any", "success_final", "min_distance")]
         if row["final"]:

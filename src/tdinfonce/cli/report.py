@@ -1,5 +1,6 @@
 """``tdinfonce report``: draw the figure and the table of a finished run again."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -21,11 +22,20 @@ class Command:
 
     def run(self) -> int:
         """Draw."""
+        draw = self._drawing()
+        try:
+            draw(self.run_folder)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise UserError(f"{self.run_folder} is damaged or of another version: {error!r}") from error
+        print(f"Figure: {self.run_folder / 'figure.png'}\nTable:  {self.run_folder / 'table.md'}")
+        return 0
+
+    def _drawing(self) -> Callable[[Path], None]:
+        """What draws this folder."""
         if not (self.run_folder / "config.json").exists() and any(self.run_folder.glob("*/config.json")):
             from tdinfonce.analysis import grid
 
-            grid.report(self.run_folder)
-            return _done(self.run_folder)
+            return grid.report
         try:
             config = read_json(self.run_folder / "config.json")
         except OSError as error:
@@ -35,23 +45,11 @@ class Command:
         if isinstance(config, dict) and config.get("kind") in ("online", "offline"):
             from tdinfonce.analysis import training
 
-            training.report(self.run_folder)
-            return _done(self.run_folder)
+            return training.report
         if not isinstance(config, dict) or "experiment" not in config:
             raise UserError(f"{self.run_folder} is not the run of an experiment; see: tdinfonce reproduce --list")
         if not (self.run_folder / "COMPLETE").is_file():
             raise UserError(f"{self.run_folder} is not finished: run the experiment again with --overwrite")
         from tdinfonce import experiments
 
-        try:
-            experiments.load(str(config["experiment"])).report(self.run_folder)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise UserError(
-                f"{self.run_folder / 'metrics.jsonl'} is damaged or of another version: {error!r}"
-            ) from error
-        return _done(self.run_folder)
-
-
-def _done(folder: Path) -> int:
-    print(f"Figure: {folder / 'figure.png'}\nTable:  {folder / 'table.md'}")
-    return 0
+        return experiments.load(str(config["experiment"])).report

@@ -80,10 +80,11 @@ def reproduce(name: str, budget: str, seeds: int | None, out: Path, *, overwrite
     if experiment.run is None or experiment.work is None:
         raise TypeError(f"the experiment {name} has neither a grid nor a run and its work")
     folder = RunFolder.create(out, described, overwrite=overwrite)
-    with Progress(name, experiment.work(config, count)) as bar:
-        experiment.run(config, count, folder.log, bar.advance)
-    experiment.report(folder.path)
-    folder.finish()
+    with folder.locked():
+        with Progress(name, experiment.work(config, count)) as bar:
+            experiment.run(config, count, folder.log, bar.advance)
+        experiment.report(folder.path)
+        folder.finish()
     return folder.path
 
 
@@ -96,12 +97,13 @@ def _train_grid(experiment: Experiment, config: Any, described: dict[str, Any], 
     folder = RunFolder(out) if same and not overwrite else RunFolder.create(out, described, overwrite=overwrite)
     assert experiment.grid is not None
     runs = experiment.grid(config, described["seeds"])
-    if experiment.prepare is not None:
-        experiment.prepare(config, folder.path)
-    with Progress(str(described["experiment"]), len(runs), unit="runs", every=60.0) as bar:
-        run_grid(folder.path, runs, advance=bar.advance)
-    if experiment.measure is not None:
-        experiment.measure(config, folder.path)
-    experiment.report(folder.path)
-    folder.finish()
+    with folder.locked():
+        if experiment.prepare is not None:
+            experiment.prepare(config, folder.path)
+        with Progress(str(described["experiment"]), len(runs), unit="runs", every=60.0) as bar:
+            run_grid(folder.path, runs, advance=bar.advance)
+        if experiment.measure is not None:
+            experiment.measure(config, folder.path)
+        experiment.report(folder.path)
+        folder.finish()
     return folder.path

@@ -225,7 +225,9 @@ def _own_mark(manifest: dict[str, Any]) -> str:
 
 def _checked(checkpoint: Path, name: str, files: dict[str, Any]) -> bytes:
     path = checkpoint / name
-    size, mark = files.get(name, (None, None))
+    if name not in files:
+        raise Damaged(f"{path} is not part of the checkpoint: its {MANIFEST} does not name it")
+    size, mark = files[name]
     try:
         data = read_bytes(path, size)
     except FileNotFoundError as error:

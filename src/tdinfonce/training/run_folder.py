@@ -16,7 +16,7 @@ from typing import Any
 
 import tdinfonce
 from tdinfonce.errors import UserError
-from tdinfonce.files import METRICS, fill, read_json, read_metrics
+from tdinfonce.files import METRICS, fill, metric_lines, read_json, read_metrics
 from tdinfonce.machine import threads, visible_cores
 
 __all__ = ["RunFolder", "check_folder", "versions"]
@@ -35,6 +35,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         """Wrap an existing folder; use `create` for a new run."""
         self.path = path
+        self._mark: tuple[int, int] | None = None
 
     @classmethod
     def create(cls, path: str | Path, config: Mapping[str, Any], *, overwrite: bool = False) -> "RunFolder":
@@ -59,6 +60,7 @@ class RunFolder:
                         shutil.rmtree(child) if child.is_dir() and not child.is_symlink() else child.unlink()
                 run.write_json(VERSIONS, versions())
                 run.write_json(CONFIG, dict(config))
+                run._mark = run._config_mark()
         except OSError as error:
             raise UserError(f"cannot make the folder {folder}: {error.strerror}") from error
         return run
@@ -67,7 +69,8 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Keep other processes from writing here; the system frees the lock when this one ends, however it ends.
 
-        A folder with a link in it is refused: what is written to a run must not end up elsewhere.
+        A folder with a link in it is refused: what is written to a run must not end up elsewhere. So is a folder that
+        another process has made anew since we did: what is trained there must be what its config says.
         """
         _refuse_links(self.path)
         try:
@@ -83,7 +86,17 @@ class RunFolder:
                 raise UserError(f"{self.path} is being written by process {owner or 'unknown'}") from None
             file.truncate(0)
             file.write(f"{os.getpid()}\n".encode())
+            if self._mark not in (None, self._config_mark()):
+                raise UserError(f"another process has begun a run in {self.path} meanwhile; choose another folder")
             yield
+
+    def _config_mark(self) -> tuple[int, int]:
+        """Tells one writing of the config from another."""
+        try:
+            found = os.stat(self.path / CONFIG)
+        except FileNotFoundError:
+            return (0, 0)
+        return found.st_ino, found.st_mtime_ns
 
     @property
     def complete(self) -> bool:
@@ -110,7 +123,7 @@ class RunFolder:
     def rows(self) -> int:
         """How many rows the metrics have."""
         try:
-            return (self.path / METRICS).read_bytes().count(b"\n")
+            return sum(line.endswith(b"\n") for line in metric_lines(self.path / METRICS))
         except FileNotFoundError:
             return 0
 
@@ -122,7 +135,7 @@ class RunFolder:
     def rewind(self, rows: int) -> None:
         """Drop the rows behind the first ``rows``, and a torn one: a continued run will write them again."""
         path = self.path / METRICS
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        lines = metric_lines(path) if path.exists() else []
         kept = [line for line in lines[:rows] if line.endswith(b"\n")]
         if len(kept) < rows:
             message = f"{path} has lost rows: {len(kept)} of the {rows} that the checkpoint knows are left"

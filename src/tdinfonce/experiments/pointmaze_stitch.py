@@ -27,7 +27,7 @@ class Grid:
 
 BUDGETS = {
     "smoke": Grid("pointmaze-umaze", _data.SMOKE, aimless=True),
-    "default": Grid("pointmaze-medium", ("updates=60_000", "eval_every=10_000", "final_episodes=200")),
+    "default": Grid("pointmaze-medium", ("updates=30_000", "eval_every=5_000", "final_episodes=200")),
     "paper": Grid("pointmaze-medium", ("updates=500_000", "eval_every=25_000", "final_episodes=200")),
 }
 

@@ -106,7 +106,7 @@ PRESETS = {
 }
 OFFLINE_GOALS: Any = {"commanded_share": 0.0, "actor_future_share": 1.0, "cloning_share": 0.05}
 OFFLINE = {
-    "fast": replace(PRESETS["fast"], discount=0.99, critic_rate=3e-4, actor_rate=3e-4, **OFFLINE_GOALS),
+    "fast": replace(PRESETS["fast"], discount=0.99, layer_norm=True, mean_penalty=0.01, **OFFLINE_GOALS),
     "paper": replace(
         PRESETS["paper"],
         hidden=(1024, 1024),

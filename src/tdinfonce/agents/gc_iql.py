@@ -51,11 +51,11 @@ class Config:
     """Widths of the hidden layers of every network."""
     critics: int = 2
     """Members of Q's ensemble; the smallest value counts."""
-    layer_norm: bool = False
+    layer_norm: bool = True
     """Whether hidden layers are standardised."""
-    critic_rate: float = 3e-4
+    critic_rate: float = 1e-3
     """Learning rate of V and Q."""
-    actor_rate: float = 3e-4
+    actor_rate: float = 1e-3
     """Learning rate of the actor."""
     average_rate: float = 0.002
     """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
@@ -86,7 +86,15 @@ class Config:
 
 OFFLINE = {
     "fast": Config(),
-    "paper": replace(Config(), hidden=(512,) * 3, layer_norm=True, average_rate=1.0, scale_inputs=False, min_std=1e-6),
+    "paper": replace(
+        Config(),
+        hidden=(512,) * 3,
+        critic_rate=3e-4,
+        actor_rate=3e-4,
+        average_rate=1.0,
+        scale_inputs=False,
+        min_std=1e-6,
+    ),
 }
 OFFLINE_TRAINING = {"paper": {"batch_size": 1024, "updates": 1_000_000}}
 

@@ -76,7 +76,7 @@ PRESETS = {
     ),
 }
 OFFLINE = {
-    "fast": replace(PRESETS["fast"], discount=0.99, actor_rate=3e-4),
+    "fast": replace(PRESETS["fast"], discount=0.99, layer_norm=True),
     "paper": replace(PRESETS["paper"], hidden=(1024, 1024), actor_rate=1e-3, uniform_future=True),
 }
 OFFLINE_TRAINING = {"paper": {"batch_size": 16_384, "updates": 20_000, "eval_every": 2_000, "updates_per_call": 10}}

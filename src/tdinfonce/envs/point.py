@@ -29,6 +29,7 @@ OFFLINE = {
         "hidden": (64, 64),
         "goal_hidden": (64, 64),
         "discount": 0.8,
+        "n_step": 1,
         "target_rate": 0.02,
         "critic_rate": 1e-3,
         "actor_rate": 1e-3,

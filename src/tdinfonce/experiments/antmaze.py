@@ -30,7 +30,7 @@ class Grid:
     """Whether a few random steps, made on the spot, take the place of the data sets."""
 
 
-DEFAULT = ("updates=100_000", "eval_every=20_000", "eval_episodes=10")
+DEFAULT = ("updates=40_000", "eval_every=10_000", "eval_episodes=10")
 BUDGETS = {
     # The radius is wide, so that the agents of one task find a reward in data that reach nothing.
     "smoke": Grid(("antmaze-umaze",), (*_data.SMOKE, "reward_radius=20"), aimless=True),

@@ -45,6 +45,14 @@ def test_the_paper_budget_of_antmaze_is_the_papers() -> None:
             assert plan.agent_config.cloning_share == 0.1
 
 
+def test_agents_that_are_told_goals_start_from_the_same_layers_and_rates() -> None:
+    for env in ("antmaze-umaze", "pointmaze-medium-far"):
+        for agent in ("td-infonce", "contrastive-rl", "gcbc", "gc-iql", "qrl"):
+            config = recipe.build(env, agent, "fast", 0, goal_space=None, dataset="data").agent_config
+            rates = {config.actor_rate, getattr(config, "critic_rate", config.actor_rate)}
+            assert (config.layer_norm, config.hidden, rates) == (True, (256, 256), {1e-3}), (env, agent)
+
+
 def test_stitching_is_compared_at_one_budget() -> None:
     experiment = experiments.load("pointmaze-stitch")
     assert experiment.grid is not None

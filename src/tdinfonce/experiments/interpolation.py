@@ -33,7 +33,7 @@ class Study:
 
 BUDGETS = {
     "smoke": Study("pointmaze-umaze", _data.SMOKE, pairs=2, states=50, anchors=20, aimless=True),
-    "default": Study("antmaze-medium-play", ("updates=100_000", "eval_every=20_000", "eval_episodes=10")),
+    "default": Study("antmaze-medium-play", ("updates=40_000", "eval_every=10_000", "eval_episodes=10")),
     "paper": Study("antmaze-medium-play", preset="paper"),
 }
 

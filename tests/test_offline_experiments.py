@@ -64,6 +64,9 @@ def test_stitching_is_compared_at_one_budget() -> None:
     for agent in ("td-infonce", "contrastive-rl", "qrl"):
         plan = recipe.build("pointmaze-medium-far", agent, "fast", 0, goal_space=None, dataset="data")
         assert plan.agent_config.actor_future_share == 0.5, "far goals are nobody's future"
+    for env, ahead, cloning in (("pointmaze-medium-far", 50, 0.5), ("antmaze-umaze", 25, 0.1)):
+        config = recipe.build(env, "td-infonce", "fast", 0, goal_space=None, dataset="data").agent_config
+        assert (config.n_step, config.cloning_share) == (ahead, cloning)
 
 
 def test_the_table_shows_the_papers_numbers_beside_ours(tmp_path: Path) -> None:

@@ -238,11 +238,13 @@ def test_a_run_never_trains_under_the_config_of_another(tmp_path: Path) -> None:
         pass
     with second.locked():
         pass
-    with RunFolder(tmp_path / "run").locked():  # as a continued run does
+    continued = RunFolder(tmp_path / "run")  # as a continued run does, before it reads the config
+    with continued.locked():
         pass
-    (tmp_path / "run" / "config.json").unlink()
-    with pytest.raises(UserError, match="meanwhile"), second.locked():
-        pass
+    RunFolder.create(tmp_path / "run", {"learner": "third"}, overwrite=True)
+    for earlier in (second, continued):
+        with pytest.raises(UserError, match="meanwhile"), earlier.locked():
+            pass
 
 
 def test_one_grid_is_run_by_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,6 +390,9 @@ HOSTILE = {
     "agent beyond all memory": inflate_agent,
     "replay beyond all memory": inflate_replay,
     "agent that nothing names": leave_out_agent,
+    "files without size": lambda run: spoil_manifest(run, files={"agent.safetensors": 5}),
+    "files as a list": lambda run: spoil_manifest(run, files=["agent.safetensors"]),
+    "a size that is a list": lambda run: spoil_manifest(run, files={"agent.safetensors": [[1], "x"]}),
     "a pipe": lambda run: (
         (checkpoint.found(run)[-1] / "agent.safetensors").unlink(),
         os.mkfifo(checkpoint.found(run)[-1] / "agent.safetensors"),
@@ -445,7 +450,19 @@ def test_report_names_a_damaged_run(
         assert main(["report", str(folder)]) == 2
         said = capsys.readouterr().err.strip().splitlines()
         assert len(said) == 1
-        assert f"{folder} is damaged" in said[0]
+        assert f"{tmp_path / 'runs' / 'run' / file} is damaged" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"), [("config.json", "[]"), ("summary.json", "[]"), ("metrics.jsonl", '"words"\n')]
+)
+def test_report_wants_objects(
+    file: str, text: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(finished, tmp_path / "runs" / "run")
+    (tmp_path / "runs" / "run" / file).write_text(text)
+    assert main(["report", str(tmp_path / "runs")]) == 2
+    assert f"{tmp_path / 'runs' / 'run' / file} is damaged: it is no JSON object" in capsys.readouterr().err
 
 
 def test_a_changed_config_is_not_continued(finished: Path, tmp_path: Path) -> None:

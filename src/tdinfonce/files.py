@@ -23,6 +23,7 @@ __all__ = [
     "read_bytes",
     "read_json",
     "read_metrics",
+    "read_object",
     "sha256",
     "sync_folder",
 ]
@@ -72,6 +73,25 @@ def read_json(path: Path) -> Any:
     return parse_json(read_bytes(path, limit=JSON_LIMIT))
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """What a JSON file of ours says; raises UserError if it is damaged."""
+    try:
+        data = read_bytes(path, limit=JSON_LIMIT)
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    return _as_object(data, str(path))
+
+
+def _as_object(data: bytes, name: str) -> dict[str, Any]:
+    try:
+        found = parse_json(data)
+    except ValueError as error:
+        raise UserError(f"{name} is damaged: {error}") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{name} is damaged: it is no JSON object")
+    return found
+
+
 def fill(path: Path, data: bytes) -> None:
     """Write a file whole or not at all, and wait until it is on the disk. Nothing is left behind if that fails."""
     partial = path.with_name(path.name + ".partial")
@@ -108,9 +128,10 @@ def sync_folder(folder: Path) -> None:
 
 def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a run's metrics; a last line cut short by a crash is left out."""
-    for line in metric_lines(Path(path) / METRICS):
+    file = Path(path) / METRICS
+    for number, line in enumerate(metric_lines(file), 1):
         if line.endswith(b"\n"):
-            yield parse_json(line)
+            yield _as_object(line, f"line {number} of {file}")
 
 
 def metric_lines(path: Path) -> list[bytes]:

@@ -12,7 +12,7 @@ from matplotlib.ticker import EngFormatter
 from tdinfonce.analysis.style import label, new_figure, save, series_style
 from tdinfonce.analysis.training import evaluations
 from tdinfonce.errors import UserError
-from tdinfonce.files import read_json
+from tdinfonce.files import read_object
 
 __all__ = ["Series", "draw_grid", "read_grid", "report", "write_beside", "write_drops", "write_grid_table"]
 
@@ -52,7 +52,7 @@ def read_grid(root: Path) -> dict[str, dict[str, Series]]:
     """
     found: dict[str, dict[str, Series]] = defaultdict(lambda: defaultdict(Series))
     for path in sorted(root.glob("*/config.json")):
-        folder, config = path.parent, read_json(path)
+        folder, config = path.parent, read_object(path)
         if config.get("kind") not in ("online", "offline"):
             continue
         task, variant = config["env"] or Path(config["dataset"]).name, config["agent"]
@@ -64,7 +64,7 @@ def read_grid(root: Path) -> dict[str, dict[str, Series]]:
         if config["kind"] == "offline":
             found[task][variant].unit = "updates"
         if (folder / "summary.json").is_file():
-            summary = read_json(folder / "summary.json")
+            summary = read_object(folder / "summary.json")
             if "success_any" not in summary:
                 continue  # offline and never evaluated
             found[task][variant].finals.append(summary | {"seed": config["seed"]})

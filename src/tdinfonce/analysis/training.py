@@ -8,14 +8,14 @@ import numpy as np
 
 from tdinfonce.analysis.style import label, new_figure, plt, save
 from tdinfonce.errors import UserError
-from tdinfonce.files import read_json, read_metrics
+from tdinfonce.files import read_metrics, read_object
 
 __all__ = ["draw_frames", "draw_paths", "evaluations", "report"]
 
 
 def report(folder: Path) -> None:
     """Write ``figure.png``, ``figure.svg`` and ``table.md`` of a training run from its metrics."""
-    config = read_json(folder / "config.json")
+    config = read_object(folder / "config.json")
     rows = evaluations(folder)
     if config["kind"] == "offline":
         _losses(folder, config, draw=not rows)
@@ -98,7 +98,7 @@ def _table(folder: Path, config: dict[str, Any], rows: list[dict[str, Any]]) -> 
         "|---:|---:|---:|---:|---:|",
     ]
     summary = folder / "summary.json"
-    end = read_json(summary)["training_seconds"] if summary.is_file() else 0.0
+    end = read_object(summary)["training_seconds"] if summary.is_file() else 0.0
     for row in rows:
         values = [f"{row[name]:.3f}" for name in ("success_any", "success_final", "min_distance")]
         if row["final"]:

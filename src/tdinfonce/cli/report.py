@@ -1,5 +1,6 @@
 """``tdinfonce report``: draw the figure and the table of a finished run again."""
 
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ from tdinfonce.errors import UserError
 from tdinfonce.files import read_json
 
 __all__ = ["Command"]
+
+DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, EOFError, zipfile.BadZipFile)
+"""What a file that is not what we wrote leads to."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Command:
         draw = self._drawing()
         try:
             draw(self.run_folder)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except DAMAGE as error:
             raise UserError(f"{self.run_folder} is damaged or of another version: {error!r}") from error
         print(f"Figure: {self.run_folder / 'figure.png'}\nTable:  {self.run_folder / 'table.md'}")
         return 0

@@ -129,21 +129,23 @@ class Command:
         from tdinfonce.training import recipe
         from tdinfonce.training.run_folder import RunFolder
 
+        place = RunFolder(folder)
         plan, _ = recipe.read(folder)
-        if RunFolder(folder).complete:
+        if place.complete:
             print(f"{folder} is complete already; see: tdinfonce eval {folder}")
             return 0
-        _train(plan, folder, resume=True)
+        _train(plan, folder, place)
         return 0
 
 
-def _train(plan, folder: Path, *, overwrite: bool = False, resume: bool = False) -> None:  # type: ignore[no-untyped-def]
+def _train(plan, folder: Path, place=None, *, overwrite: bool = False) -> None:  # type: ignore[no-untyped-def]
+    """Train into a new folder, or go on in a place that is one."""
     keep_freed_memory()
     if plan.threads:
         fix_threads(plan.threads)
     env = plan.make_env() if plan.env else None
     try:
-        result = (_offline if plan.dataset else _online)(plan, env, folder, overwrite=overwrite, resume=resume)
+        result = (_offline if plan.dataset else _online)(plan, env, folder, place, overwrite=overwrite)
     except Stopped as stop:
         raise Stopped(f"{stop}; continue with: tdinfonce train --resume {folder}") from None
     finally:
@@ -156,7 +158,7 @@ def _train(plan, folder: Path, *, overwrite: bool = False, resume: bool = False)
     print(f"learning curve: {folder / 'figure.png'}, table: {folder / 'table.md'}")
 
 
-def _online(plan, env, folder: Path, *, overwrite: bool, resume: bool):  # type: ignore[no-untyped-def]
+def _online(plan, env, folder: Path, place, *, overwrite: bool):  # type: ignore[no-untyped-def]
     from tdinfonce.training.online import run_online
     from tdinfonce.training.run_folder import RunFolder
 
@@ -164,15 +166,17 @@ def _online(plan, env, folder: Path, *, overwrite: bool, resume: bool):  # type:
         return plan.create_agent(env.spec, seed, scale)
 
     create(0, None)  # what does not fit should fail before anything is written
-    place = RunFolder(folder) if resume else RunFolder.create(folder, plan.as_json(env.spec), overwrite=overwrite)
+    resume = place is not None
+    place = place or RunFolder.create(folder, plan.as_json(env.spec), overwrite=overwrite)
     return run_online(place, env, create, plan.agent_config.sampling, plan.training, plan.seed, resume=resume)
 
 
-def _offline(plan, env, folder: Path, *, overwrite: bool, resume: bool):  # type: ignore[no-untyped-def]
+def _offline(plan, env, folder: Path, place, *, overwrite: bool):  # type: ignore[no-untyped-def]
     from tdinfonce.data import open_dataset
     from tdinfonce.training import offline
     from tdinfonce.training.run_folder import RunFolder, check_folder
 
+    resume = place is not None
     if not resume:
         check_folder(folder, overwrite=overwrite)  # before the data are read: that may take a while
     episodes = open_dataset(plan.dataset, goal=plan.goal)
@@ -194,7 +198,7 @@ def _offline(plan, env, folder: Path, *, overwrite: bool, resume: bool):  # type
 
     create(0, None)  # what does not fit should fail before anything is written
     plan = dataclasses.replace(plan, data=found)
-    place = RunFolder(folder) if resume else RunFolder.create(folder, plan.as_json(spec), overwrite=overwrite)
+    place = place or RunFolder.create(folder, plan.as_json(spec), overwrite=overwrite)
     title = f"{plan.agent} on {Path(plan.dataset).name}"
     return offline.run_offline(place, episodes, env, create, sampling, training, plan.seed, title=title, resume=resume)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tdinfonce.errors import nearest
+from tdinfonce.files import read_json
 from tdinfonce.progress import Progress
 from tdinfonce.training.run_folder import CONFIG, RunFolder
 from tdinfonce.training.sweep import GridRun, run_grid
@@ -90,11 +91,13 @@ def reproduce(name: str, budget: str, seeds: int | None, out: Path, *, overwrite
 
 def _train_grid(experiment: Experiment, config: Any, described: dict[str, Any], out: Path, *, overwrite: bool) -> Path:
     """Run a grid of training runs, or what is left of it: the same command continues a stopped grid."""
+    folder = RunFolder(out)
     try:
-        same = json.loads((out / CONFIG).read_text(encoding="utf-8")) == json.loads(json.dumps(described))
+        same = read_json(out / CONFIG) == json.loads(json.dumps(described))
     except (OSError, ValueError):
         same = False
-    folder = RunFolder(out) if same and not overwrite else RunFolder.create(out, described, overwrite=overwrite)
+    if overwrite or not same:
+        folder = RunFolder.create(out, described, overwrite=overwrite)
     assert experiment.grid is not None
     runs = experiment.grid(config, described["seeds"])
     with folder.locked():

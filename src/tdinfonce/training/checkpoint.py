@@ -142,6 +142,8 @@ def read_manifest(checkpoint: Path) -> dict[str, Any]:
             raise ValueError("a counter is no whole number")
         if not all(NAME.fullmatch(name) for name in manifest["files"]):
             raise ValueError("it names a file that cannot be part of it")
+        if not all(isinstance(size, int | None) and isinstance(mark, str) for size, mark in manifest["files"].values()):
+            raise ValueError("a file has a size and a SHA-256")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(f"{checkpoint} is not a checkpoint: its {MANIFEST} is missing or damaged") from error
     if kind not in (1, FORMAT):

@@ -33,9 +33,9 @@ class RunFolder:
     """An open run folder."""
 
     def __init__(self, path: Path) -> None:
-        """Wrap an existing folder; use `create` for a new run."""
+        """Wrap an existing folder, before its config is read; use `create` for a new run."""
         self.path = path
-        self._mark: tuple[int, int] | None = None
+        self._mark = self._config_mark()
 
     @classmethod
     def create(cls, path: str | Path, config: Mapping[str, Any], *, overwrite: bool = False) -> "RunFolder":
@@ -70,7 +70,7 @@ class RunFolder:
         """Keep other processes from writing here; the system frees the lock when this one ends, however it ends.
 
         A folder with a link in it is refused: what is written to a run must not end up elsewhere. So is a folder that
-        another process has made anew since we did: what is trained there must be what its config says.
+        another process has made anew since we made or opened it: what is trained must be what the config says.
         """
         _refuse_links(self.path)
         try:
@@ -86,7 +86,7 @@ class RunFolder:
                 raise UserError(f"{self.path} is being written by process {owner or 'unknown'}") from None
             file.truncate(0)
             file.write(f"{os.getpid()}\n".encode())
-            if self._mark not in (None, self._config_mark()):
+            if self._config_mark() != self._mark:
                 raise UserError(f"another process has begun a run in {self.path} meanwhile; choose another folder")
             yield
 
@@ -94,7 +94,7 @@ class RunFolder:
         """Tells one writing of the config from another."""
         try:
             found = os.stat(self.path / CONFIG)
-        except FileNotFoundError:
+        except OSError:
             return (0, 0)
         return found.st_ino, found.st_mtime_ns
 

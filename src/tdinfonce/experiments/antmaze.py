@@ -68,7 +68,7 @@ def report(folder: Path) -> None:
 EXPERIMENT = Experiment(
     shows="which methods learn to walk an ant through mazes from stored walks, beside the paper's table",
     paper="Sec. 4.2, Table 1",
-    duration={"smoke": "3 min", "default": "5 h", "paper": "months"},
+    duration={"smoke": "3 min", "default": "2 h", "paper": "months"},
     budgets=BUDGETS,
     report=report,
     seeds={"smoke": 1, "default": 2, "paper": 5},

@@ -62,7 +62,7 @@ def report(folder: Path) -> None:
 EXPERIMENT = Experiment(
     shows="which states lie between the representations of a start and a goal, drawn from above",
     paper="App., representation interpolation on AntMaze medium-play",
-    duration={"smoke": "1 min", "default": "30 min", "paper": "days"},
+    duration={"smoke": "1 min", "default": "15 min", "paper": "days"},
     budgets=BUDGETS,
     report=report,
     seeds={"smoke": 1, "default": 1, "paper": 1},

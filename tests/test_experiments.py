@@ -55,10 +55,14 @@ def test_the_table_in_the_repository_comes_from_the_figures_beside_it(name, tmp_
     assert "<svg" in (copy / "figure.svg").read_text()
 
 
-FETCH = sorted(path.parent for path in (Path(__file__).parents[1] / "results" / "fetch").glob("*/table.md"))
+RUNS = sorted(
+    path.parent
+    for world in ("fetch", "maze")
+    for path in (Path(__file__).parents[1] / "results" / world).glob("*/table.md")
+)
 
 
-@pytest.mark.parametrize("stored", FETCH, ids=lambda path: path.name)
+@pytest.mark.parametrize("stored", RUNS, ids=lambda path: path.name)
 def test_the_table_of_runs_in_the_repository_comes_from_the_runs_beside_it(stored, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(stored, copy, ignore=shutil.ignore_patterns("*.png", "*.svg", "table.md"))

@@ -151,7 +151,7 @@ def write_drops(root: Path, variants: Sequence[str], suffix: str) -> None:
 
     Seeds are paired; the interval is one standard error of the mean drop.
     """
-    lines = [f"## Drop of success: {suffix.strip('-')} against clean, mean ± standard error over paired seeds", ""]
+    lines = ["", f"## Drop of success: {suffix.strip('-')} against clean, mean ± standard error over paired seeds", ""]
     lines += ["| task | | n | any step | last step |", "|---|---|---:|---:|---:|"]
     for task, by_variant in read_grid(root).items():
         for variant in variants:
@@ -172,7 +172,7 @@ def write_beside(root: Path, variants: Sequence[str], paper: Mapping[str, Mappin
         paper: task → method → what the paper's table says.
         note: what to keep in mind.
     """
-    lines = ["## Ours beside the paper's: success in per cent", "", note, ""]
+    lines = ["", "## Ours beside the paper's: success in per cent", "", note, ""]
     lines += ["| task | method | ours, any step | seeds | paper |", "|---|---|---:|---:|---:|"]
     for task, by_variant in read_grid(root).items():
         for variant in (v for v in variants if v in by_variant):

@@ -22,7 +22,8 @@ class Command:
     """Draw the figure and table of a run folder again, from its metrics."""
 
     run_folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """A folder that `tdinfonce reproduce` or `tdinfonce train` wrote, or one that holds several training runs."""
+    """A folder that `tdinfonce reproduce` or `tdinfonce train` wrote, or one that holds several training runs; they need
+    not all be finished."""
 
     def run(self) -> int:
         """Draw."""
@@ -52,8 +53,9 @@ class Command:
             return training.report
         if not isinstance(config, dict) or "experiment" not in config:
             raise UserError(f"{self.run_folder} is not the run of an experiment; see: tdinfonce reproduce --list")
-        if not (self.run_folder / "COMPLETE").is_file():
-            raise UserError(f"{self.run_folder} is not finished: run the experiment again with --overwrite")
         from tdinfonce import experiments
 
-        return experiments.load(str(config["experiment"])).report
+        experiment = experiments.load(str(config["experiment"]))
+        if experiment.grid is None and not (self.run_folder / "COMPLETE").is_file():
+            raise UserError(f"{self.run_folder} is not finished: run the experiment again with --overwrite")
+        return experiment.report

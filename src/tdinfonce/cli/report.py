@@ -22,8 +22,8 @@ class Command:
     """Draw the figure and table of a run folder again, from its metrics."""
 
     run_folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """A folder that `tdinfonce reproduce` or `tdinfonce train` wrote, or one that holds several training runs; they need
-    not all be finished."""
+    """A folder that `tdinfonce reproduce` or `tdinfonce train` wrote, or one that holds several training runs, finished
+    or not."""
 
     def run(self) -> int:
         """Draw."""

@@ -1,4 +1,4 @@
-"""``tdinfonce report``: draw the figure and the table of a finished run again."""
+"""``tdinfonce report``: draw the figure and the table of a run again."""
 
 import zipfile
 from collections.abc import Callable

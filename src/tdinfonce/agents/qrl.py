@@ -293,16 +293,18 @@ class Agent(eqx.Module):
         goal = training_goals(batch, c.commanded_share, c.actor_future_share)
         action, size, metrics = propose(actor, batch.observation, goal, key)
         reach = jnp.mean(self._distance_after(batch.observation, action, goal))
-        entropy = -actor.log_prob(batch.observation, goal, action)
-        weight = c.entropy_weight * jnp.exp(raw_weight)
-        explore = losses.lagrangian(-batch.action.shape[-1] - entropy, weight)
-        imitate = losses.cloning(actor.log_prob(batch.observation, batch.future_goal, batch.action))
-        loss = reach + jnp.mean(explore) + c.cloning_weight * jnp.mean(imitate) + c.mean_penalty * size
-        return loss, metrics | {
-            "actor/loss": reach,
-            "actor/entropy": jnp.mean(entropy),
-            "actor/entropy_weight": weight,
-        }
+        loss = reach + c.mean_penalty * size
+        metrics["actor/loss"] = reach
+        # A term without weight would still be computed: each is one more pass through the policy.
+        if c.entropy_weight:
+            entropy = -actor.log_prob(batch.observation, goal, action)
+            weight = c.entropy_weight * jnp.exp(raw_weight)
+            loss += jnp.mean(losses.lagrangian(-batch.action.shape[-1] - entropy, weight))
+            metrics |= {"actor/entropy": jnp.mean(entropy), "actor/entropy_weight": weight}
+        if c.cloning_weight:
+            log_prob = actor.log_prob(batch.observation, batch.future_goal, batch.action)
+            loss += c.cloning_weight * jnp.mean(losses.cloning(log_prob))
+        return loss, metrics
 
     def _distance_after(self, observation: Array, action: Array, goal: Array) -> Array:
         """The largest distance to the goal, over the members, from where the latent model says the action leads."""

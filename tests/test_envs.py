@@ -82,6 +82,7 @@ def test_noise_replaces_what_is_seen_and_not_what_is_true(kind: str) -> None:
     assert all((step.achieved[0] == t) == (not w) for step, t, w in zip(steps, truth, wrong, strict=True))
     assert [step.success for step in steps] == [t == 7 for t in truth]
     assert [step.distance for step in steps] == [abs(t - 7.0) for t in truth]
+    assert [float(step.position[0]) for step in steps] == truth.tolist(), "how far it moved is no matter of noise"
     if kind == "zeros":
         assert np.all(seen[wrong] == 0)
     elif kind == "previous":

@@ -21,6 +21,7 @@ from tdinfonce.errors import Stopped, UserError
 from tdinfonce.files import read_metrics
 from tdinfonce.training import checkpoint, online, recipe
 from tdinfonce.training.collect import Exploration, collect, uniform_policy
+from tdinfonce.training.log import averages, pack, unpack
 from tdinfonce.training.run_folder import RunFolder
 from tdinfonce.training.scale import growth, scale_of
 from tdinfonce.types import InputScale
@@ -236,3 +237,10 @@ print(faults())
         for word in ("keep", "leave")
     )
     assert keep < leave / 10
+
+
+def test_metrics_of_another_version_from_before_a_stop_do_not_end_the_run() -> None:
+    earlier = unpack(pack([{"loss": np.float32(1.0), "gone": np.float32(5.0)}]))
+    metrics = [*earlier, {"loss": np.float32(3.0), "new": np.float32(7.0)}]
+    assert averages(metrics) == {"loss": 2.0}
+    assert [list(row) for row in unpack(pack(metrics))] == [["loss"], ["loss"]]

@@ -192,7 +192,7 @@ class Start(NamedTuple):
     distance: float
     """Distance to the goal in the environment's own goal coordinates."""
     position: np.ndarray | None = None
-    """What decides success, in true coordinates, where `achieved` is an image and does not tell."""
+    """What decides success, in true coordinates, where `achieved` does not tell: an image, or a misread state."""
 
 
 class Step(NamedTuple):

@@ -54,7 +54,8 @@ class NoisyEnv:
         step = self._env.step(action)
         failed = self._rng.random() < self._chance
         self._seen = self._replace() if failed else (step.observation, step.achieved)
-        return step._replace(observation=self._seen[0], achieved=self._seen[1])
+        position = step.achieved[self.spec.deciding] if step.position is None else step.position
+        return step._replace(observation=self._seen[0], achieved=self._seen[1], position=position)
 
     def render(self) -> np.ndarray:
         """The true state."""

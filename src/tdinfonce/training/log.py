@@ -48,12 +48,12 @@ class MetricLog:
 
 def averages(metrics: list[Metrics]) -> Metrics:
     """The mean of each metric over several calls."""
-    return {name: float(np.mean([m[name] for m in metrics])) for name in (metrics or [{}])[0]}
+    return {name: float(np.mean([m[name] for m in metrics])) for name in _common(metrics)}
 
 
 def pack(metrics: list[Metrics]) -> dict[str, np.ndarray]:
     """Metrics that are not logged yet, as arrays for a checkpoint."""
-    return {f"metric:{name}": np.stack([m[name] for m in metrics]) for name in (metrics or [{}])[0]}
+    return {f"metric:{name}": np.stack([m[name] for m in metrics]) for name in _common(metrics)}
 
 
 def unpack(arrays: dict[str, np.ndarray]) -> list[Metrics]:
@@ -61,3 +61,8 @@ def unpack(arrays: dict[str, np.ndarray]) -> list[Metrics]:
     names = sorted(arrays)  # as compiled programs return them; those of a file come in any order
     rows = zip(*(arrays[name] for name in names), strict=True)
     return [dict(zip([name.removeprefix("metric:") for name in names], row, strict=True)) for row in rows]
+
+
+def _common(metrics: list[Metrics]) -> list[str]:
+    """The names that every call has: those from before a stop may be of another version."""
+    return [name for name in (metrics or [{}])[-1] if all(name in m for m in metrics)]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tdinfonce.analysis.curves import size_to_reach
+from tdinfonce.analysis.curves import deviation, size_to_reach
 from tdinfonce.analysis.tabular import Results, efficiency_factors, factor, factors_at_one_step_size, markdown_table
 from tdinfonce.training.run_folder import RunFolder
 
@@ -72,3 +72,9 @@ def test_factors_in_words():
 
 def test_markdown_table():
     assert markdown_table(["a", "b"], [[1, "x"]]) == "| a | b |\n|---|---|\n| 1 | x |\n"
+
+
+def test_the_deviation_is_that_of_a_sample():
+    assert deviation([1.0, 3.0]) == pytest.approx(2**0.5)
+    assert deviation([4.0]) == 0.0
+    np.testing.assert_allclose(deviation([[1.0, 0.0], [3.0, 0.0], [5.0, 3.0]]), [2.0, 3**0.5])

@@ -1,9 +1,15 @@
-"""Numbers read off curves."""
+"""Numbers read off curves, and the spread over seeds."""
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["size_to_reach"]
+__all__ = ["deviation", "size_to_reach"]
+
+
+def deviation(values: ArrayLike) -> NDArray[np.float64]:
+    """Standard deviation along the first axis, of the population that the values are a sample of (n - 1); 0 of one."""
+    sample = np.asarray(values, float)
+    return sample.std(axis=0, ddof=min(1, len(sample) - 1))
 
 
 def size_to_reach(sizes: ArrayLike, errors: ArrayLike, level: float) -> float:

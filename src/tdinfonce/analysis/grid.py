@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import EngFormatter
 
+from tdinfonce.analysis.curves import deviation
 from tdinfonce.analysis.style import label, new_figure, save, series_style
 from tdinfonce.analysis.training import evaluations
 from tdinfonce.errors import UserError
@@ -17,8 +18,8 @@ from tdinfonce.files import read_object
 __all__ = ["Series", "draw_grid", "read_grid", "report", "write_beside", "write_drops", "write_grid_table"]
 
 SAYS = (
-    "Final evaluation, mean ± standard deviation over seeds; n is the number of seeds. In the figure lines are means "
-    "of the evaluations during training, and shades their standard deviation."
+    "Final evaluation, mean ± standard deviation over seeds (of a sample: n - 1); n is the number of seeds. In the "
+    "figure lines are means of the evaluations during training, and shades their standard deviation."
 )
 CURVES = {
     "success_any": "success, any step",
@@ -42,7 +43,7 @@ class Series:
         """Steps that all seeds have, and mean and standard deviation of the metric there."""
         shared = sorted(set.intersection(*(set(curve) for curve in self.curves)))
         values = np.array([[curve[step][metric] for step in shared] for curve in self.curves])
-        return np.array(shared), values.mean(axis=0), values.std(axis=0)
+        return np.array(shared), values.mean(axis=0), deviation(values)
 
 
 def read_grid(root: Path) -> dict[str, dict[str, Series]]:
@@ -187,11 +188,11 @@ def _drop(differences: Sequence[float]) -> str:
     if not differences:
         return "not finished"
     count = len(differences)
-    error = f" ± {np.std(differences, ddof=1) / count**0.5:.3f}" if count > 1 else ""
+    error = f" ± {deviation(differences) / count**0.5:.3f}" if count > 1 else ""
     return f"{np.mean(differences):.3f}{error}"
 
 
 def _cell(values: Sequence[float], digits: int = 3) -> str:
     """Mean ± standard deviation; of one value there is none."""
-    spread = f" ± {np.std(values):.{digits}f}" if len(values) > 1 else ""
+    spread = f" ± {deviation(values):.{digits}f}" if len(values) > 1 else ""
     return f"{np.mean(values):.{digits}f}{spread}" if values else "not finished"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdinfonce.analysis.curves import size_to_reach
+from tdinfonce.analysis.curves import deviation, size_to_reach
 from tdinfonce.analysis.style import label, new_figure, panels, plt, save, series_style
 from tdinfonce.files import read_metrics
 
@@ -51,7 +51,7 @@ class Results:
             if row.get(along) in rows:
                 rows[row[along]].append(row)
         samples = [_errors(found, last=along != "step") for found in rows.values()]
-        return np.array([s.mean() for s in samples]), np.array([s.std() for s in samples])
+        return np.array([s.mean() for s in samples]), np.array([deviation(s) for s in samples])
 
 
 def _errors(rows: list[Row], last: bool) -> NDArray[np.float64]:
@@ -243,4 +243,4 @@ def write_table(folder: Path, title: str, parts: Iterable[str]) -> None:
 
 def mean_and_deviation(values: NDArray[np.float64], form: Callable[[float], str] = "{:.5f}".format) -> str:
     """``mean ± standard deviation``."""
-    return f"{form(float(values.mean()))} ± {form(float(values.std()))}"
+    return f"{form(float(values.mean()))} ± {form(float(deviation(values)))}"

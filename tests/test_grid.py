@@ -32,6 +32,9 @@ def test_a_grid_runs_skips_reports_and_survives_a_failure(tmp_path: Path) -> Non
     stamp = (tmp_path / good.name / "summary.json").stat().st_mtime_ns
     run_grid(tmp_path, [good], advance=counted.append)
     assert (tmp_path / good.name / "summary.json").stat().st_mtime_ns == stamp, "a finished run was run again"
+    changed = dataclasses.replace(good, settings=(*TINY, "hidden=16"))
+    with pytest.raises(UserError, match=r"point--gcbc--0 was made with hidden=\(8,\), which is \(16,\) now; delete it"):
+        run_grid(tmp_path, [changed], advance=counted.append)
     draw.report(tmp_path, "title", ("gcbc",))
     assert (tmp_path / "figure.png").is_file()
     final = json.loads((tmp_path / good.name / "summary.json").read_text())

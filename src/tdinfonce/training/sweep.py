@@ -3,6 +3,7 @@
 Each run is a process of its own on one core, so that runs neither share memory nor a fault.
 """
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from tdinfonce.errors import UserError
+from tdinfonce.training import recipe
 from tdinfonce.training.run_folder import COMPLETE
 
 __all__ = ["GridRun", "run_grid"]
@@ -44,7 +46,7 @@ class GridRun:
     def words(self, root: Path) -> list[str]:
         """The command's words, or those that continue it if it has a checkpoint."""
         folder = root / self.name
-        if any((folder / "checkpoints").glob("[0-9]*")):
+        if _begun(folder):
             return ["train", "--resume", str(folder)]
         words = ["train", "--env", self.env, "--agent", self.agent, "--preset", self.preset]
         words += ["--seed", str(self.seed), "--out", str(folder), "--overwrite"]
@@ -55,12 +57,50 @@ class GridRun:
             words += ["--dataset", str(here) if here.is_dir() else self.dataset]
         return [*words, "--set", *self.settings] if self.settings else words
 
+    def check(self, root: Path) -> None:
+        """Raise UserError if what is there, finished or begun, was made with other settings than these."""
+        folder = root / self.name
+        if not ((folder / COMPLETE).is_file() or _begun(folder)):
+            return
+        wanted = recipe.build(
+            self.env,
+            self.agent,
+            self.preset,
+            self.seed,
+            goal_space=self.goal_space,
+            settings=self.settings,
+            noise=self.noise,
+            dataset=self.dataset or "",
+        )
+        found, _ = recipe.read(folder)
+        for name, value in _settings(wanted).items():
+            if (other := _settings(found).get(name)) != value:
+                raise UserError(
+                    f"{folder} was made with {name}={other}, which is {value} now; delete it, or name another --out"
+                )
+
+
+def _settings(plan: recipe.Recipe) -> dict[str, object]:
+    names = ("env", "goal_space", "agent", "seed", "noise")
+    return {n: getattr(plan, n) for n in names} | {
+        field.name: getattr(config, field.name)
+        for config in (plan.agent_config, plan.training)
+        for field in dataclasses.fields(config)
+    }
+
+
+def _begun(folder: Path) -> bool:
+    return any((folder / "checkpoints").glob("[0-9]*"))
+
 
 def run_grid(root: Path, runs: Sequence[GridRun], *, advance: Callable[[int], None]) -> None:
     """Run every cell that is not complete, one for each core; raise UserError at the end if any failed.
 
+    Settings may have changed since a run was made: then nothing is run, so that a table never mixes the two.
     The output of each run is in ``NAME.log`` beside its folder.
     """
+    for run in runs:
+        run.check(root)
     open_runs = [run for run in runs if not (root / run.name / COMPLETE).is_file()]
     advance(len(runs) - len(open_runs))
     cores: SimpleQueue[int] = SimpleQueue()

@@ -168,7 +168,7 @@ def test_interpolation_follows_the_arc() -> None:
     middle = interpolation.slerp(states[0], states[90], share)
     assert np.allclose(middle, circle(share * np.pi / 2))
     assert interpolation.parametric(states[0], states[90], states, share).tolist() == [0, 30, 60, 90]
-    found = interpolation.nonparametric(states[0], states[90], states, states, 0.5, share)
+    found = interpolation.nonparametric(states[0], states[90], states, states, share)
     assert (found[0], found[-1]) == (0, 90)
     assert np.all(np.diff(found) > 0)
 
@@ -183,3 +183,11 @@ def test_the_share_on_a_shortest_way() -> None:
     points = np.array([[1.0, -1.0], [2.0, -1.2], [2.0, -2.0], [3.0, -1.0]])
     assert interpolation.way_share(maze, points, points[0], points[3]) == 0.75
     assert interpolation.way_share(None, points, points[0], points[3]) is None
+    ends = points[[0, 0, 3, 3]]
+    assert interpolation.way_share(maze, ends, points[0], points[3]) == 1.0
+    assert interpolation.visited(maze, ends, points[0], points[3]) == 0.0, "a jump is no way"
+    assert interpolation.visited(maze, points, points[0], points[3]) == 1.0
+    assert interpolation.visited(maze, points, points[0], points[1]) is None, "nothing is between neighbours"
+    assert (interpolation.largest_jump(maze, ends), interpolation.largest_jump(maze, points)) == (2.0, 2.0)
+    assert interpolation.largest_jump(maze, points[:2]) == 1.0
+    assert interpolation.largest_jump(None, points) is None

@@ -10,15 +10,17 @@ import numpy as np
 from tdinfonce.analysis.datasets import draw_walls
 from tdinfonce.analysis.style import COLOURS, new_figure, save
 
-__all__ = ["nonparametric", "parametric", "report", "slerp", "way_share"]
+__all__ = ["largest_jump", "nonparametric", "parametric", "report", "slerp", "visited", "way_share"]
 
 POINTS = 12
 """Points between start and goal, the two included."""
 FILE = "representations.npz"
 MEANING = (
     "The paper claims, by eye, that the states between are those of the best way to the goal. Here: the share of "
-    "points whose cell lies on a shortest way, beside that of all states; and the rank correlation of their order with "
-    "the steps left, -1 if each point is nearer to the goal than the one before."
+    "points whose cell lies on a shortest way, beside that of all states; the share of the cells between the first and "
+    "the last, along the way, that a point lies in, and the most cells from one point to the next, since points at "
+    "both ends and none between would be on the way too; and the rank correlation of their order with the steps left, "
+    "-1 if each point is nearer to the goal than the one before."
 )
 
 
@@ -37,18 +39,18 @@ def parametric(start: np.ndarray, goal: np.ndarray, states: np.ndarray, share: n
 
 
 def nonparametric(
-    start: np.ndarray, goal: np.ndarray, states: np.ndarray, anchors: np.ndarray, temperature: float, share: np.ndarray
+    start: np.ndarray, goal: np.ndarray, states: np.ndarray, anchors: np.ndarray, share: np.ndarray
 ) -> np.ndarray:
     """The state nearest to each mixture of two features, as an index; a feature is a softmax over anchors."""
-    first, last = _features(start[None], anchors, temperature), _features(goal[None], anchors, temperature)
+    first, last = _features(start[None], anchors), _features(goal[None], anchors)
     mixed = (1 - share)[:, None] * first + share[:, None] * last
-    found = _features(states, anchors, temperature)
+    found = _features(states, anchors)
     gaps = np.sum(found**2, axis=1)[None] - 2 * mixed @ found.T  # squared distances, less a constant of each row
     return np.argmin(gaps, axis=1)
 
 
-def _features(x: np.ndarray, anchors: np.ndarray, temperature: float) -> np.ndarray:
-    logits = x @ anchors.T / temperature
+def _features(x: np.ndarray, anchors: np.ndarray) -> np.ndarray:
+    logits = x @ anchors.T
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
@@ -65,23 +67,22 @@ def report(folder: Path, title: str) -> None:
     lines += [
         MEANING,
         "",
-        "| pair | interpolation | on a shortest way | all states | order |",
-        "|---|---|---:|---:|---:|",
+        "| pair | interpolation | on a shortest way | all states | cells between | largest jump | order |",
+        "|---|---|---:|---:|---:|---:|---:|",
     ]
     for pair in range(pairs):
         start, goal, states = (arrays[name][pair] for name in ("start", "goal", "states"))
         found = {
             "parametric": parametric(start[0], goal[0], states, share),
-            "non-parametric": nonparametric(
-                start[0], goal[0], states, arrays["anchors"][pair], float(arrays["temperature"]), share
-            ),
+            "non-parametric": nonparametric(start[0], goal[0], states, arrays["anchors"][pair], share),
         }
         ends = arrays["start_place"][pair], arrays["goal_place"][pair]
         for row, (name, index) in enumerate(found.items()):
             _draw(axes[row][pair], places, places[index], ends, maze, share, name)
-            numbers = [way_share(maze, places[index], *ends), way_share(maze, places, *ends)]
-            order = _rank_correlation(_steps_left(maze, places[index], ends[1]))
-            cells = " | ".join("unknown" if value is None else f"{value:.2f}" for value in (*numbers, order))
+            points = places[index]
+            numbers = [way_share(maze, points, *ends), way_share(maze, places, *ends), visited(maze, points, *ends)]
+            numbers += [largest_jump(maze, points), _rank_correlation(_steps_left(maze, points, ends[1]))]
+            cells = " | ".join("unknown" if value is None else f"{value:.2f}" for value in numbers)
             lines.append(f"| {pair + 1} | {name} | {cells} |")
     figure.suptitle(title)
     save(figure, folder)
@@ -116,6 +117,22 @@ def way_share(maze: Any, points: np.ndarray, start: np.ndarray, goal: np.ndarray
     if before is None or left is None or whole is None:
         return None
     return float(np.mean(before + left == whole[0]))
+
+
+def visited(maze: Any, points: np.ndarray, start: np.ndarray, goal: np.ndarray) -> float | None:
+    """Share of the cells between start and goal, on a shortest way, that a point lies in; None if there are none."""
+    before, left = _steps_left(maze, points, start), _steps_left(maze, points, goal)
+    whole = _steps_left(maze, start[None], goal)
+    if before is None or left is None or whole is None or whole[0] < 2:
+        return None
+    on_the_way = left[(before + left == whole[0]) & (before > 0) & (left > 0)]
+    return len(set(on_the_way.tolist())) / (int(whole[0]) - 1)
+
+
+def largest_jump(maze: Any, points: np.ndarray) -> float | None:
+    """The most cells to cross from one point to the next; None without a maze."""
+    steps = [_steps_left(maze, points[i : i + 1], points[i + 1]) for i in range(len(points) - 1)]
+    return None if not maze else float(max(int(step[0]) for step in steps if step is not None))
 
 
 def _steps_left(maze: Any, points: np.ndarray, goal: np.ndarray) -> np.ndarray | None:

@@ -63,7 +63,6 @@ def represent(run: Path, folder: Path, *, pairs: int = 3, states: int = 5_000, a
         "place": place,
         "start_place": starts[:, : place.shape[1]],
         "goal_place": goals,
-        "temperature": np.exp(np.asarray(agent.critic.log_temperature)),
         "maze": np.array(json.dumps(read_record(plan.dataset).get("maze"))),
         "task": np.array(plan.env),
     }

@@ -63,6 +63,18 @@ def test_actor_samples_around_its_mode() -> None:
     np.testing.assert_allclose(np.arctanh(many).mean(0), loc[0], atol=0.03)
     np.testing.assert_allclose(np.arctanh(many).std(0), scale[0], rtol=0.03)
     assert float(scale.min()) >= 0.05
+    np.testing.assert_allclose(actor.mean(state, goal)[0], many.mean(0), atol=0.05)
+
+
+@pytest.mark.parametrize("min_std", [1e-6, 0.5, 3.0, 20.0])
+def test_the_mean_action_is_the_integral(min_std: float) -> None:
+    actor = Actor(KEY, 3, 2, 4, hidden=(16,), min_std=min_std)
+    state, goal = 3 * jax.random.normal(KEY, (5, 3)), jnp.ones((5, 2))
+    loc, scale = (np.asarray(x, float)[..., None] for x in actor(state, goal))
+    at = np.linspace(-8, 8, 20_001)
+    weight = np.exp(-(at**2) / 2)
+    wanted = np.sum(weight * np.tanh(loc + scale * at), axis=-1) / weight.sum()
+    np.testing.assert_allclose(actor.mean(state, goal), wanted, atol=0.04)
 
 
 def test_logits_of_normalised_towers_are_bounded_by_the_temperature() -> None:

@@ -45,12 +45,26 @@ def test_the_paper_budget_of_antmaze_is_the_papers() -> None:
             assert plan.agent_config.cloning_share == 0.1
 
 
-def test_agents_that_are_told_goals_start_from_the_same_layers_and_rates() -> None:
+def test_agents_start_from_the_same_layers_and_rates() -> None:
     for env in ("antmaze-umaze", "pointmaze-medium-far"):
-        for agent in ("td-infonce", "contrastive-rl", "gcbc", "gc-iql", "qrl"):
+        for agent in ("td-infonce", "contrastive-rl", "gcbc", "gc-iql", "qrl", "iql", "td3-bc"):
             config = recipe.build(env, agent, "fast", 0, goal_space=None, dataset="data").agent_config
             rates = {config.actor_rate, getattr(config, "critic_rate", config.actor_rate)}
             assert (config.layer_norm, config.hidden, rates) == (True, (256, 256), {1e-3}), (env, agent)
+
+
+def test_values_reach_the_whole_maze_within_the_default_budget() -> None:
+    """A backup goes one step (or n), through a target that lags: after T moves of rate r they have come r·T steps."""
+    experiment = experiments.load("antmaze")
+    assert experiment.grid is not None
+    for cell in experiment.grid(experiment.budgets["default"], 1):
+        plan = recipe.build(
+            cell.env, cell.agent, cell.preset, 0, goal_space=None, settings=cell.settings, dataset="data"
+        )
+        c = plan.agent_config
+        if hasattr(c, "target_rate"):
+            moves = plan.training.updates / getattr(c, "policy_delay", 1)
+            assert c.target_rate * moves * getattr(c, "n_step", 1) >= 400, (cell.env, cell.agent)
 
 
 def test_stitching_is_compared_at_one_budget() -> None:

@@ -118,10 +118,14 @@ def copy(model: Model) -> Model:
     return jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, model)
 
 
-def act(agent: Any, observation: Any, goal: Any, key: Array, *, greedy: bool) -> Array:
-    """The action of a tanh-Gaussian policy for raw inputs: a sample, or the mode of the averaged policy."""
+def act(agent: Any, observation: Any, goal: Any, key: Array, *, greedy: bool, cloned: bool = False) -> Array:
+    """The action of a tanh-Gaussian policy for raw inputs: a sample, or the best of the averaged policy.
+
+    That is tanh(loc), or of one that was ``cloned`` by likelihood its mean.
+    """
     observation, goal = scale_observation(agent, observation), scale_goal(agent, goal)
-    return agent.average.mode(observation, goal) if greedy else agent.actor.sample(observation, goal, key)
+    best = agent.average.mean if cloned else agent.average.mode
+    return best(observation, goal) if greedy else agent.actor.sample(observation, goal, key)
 
 
 def propose(actor: Actor, observation: Array, goal: Array, key: Array) -> tuple[Array, Array, Metrics]:

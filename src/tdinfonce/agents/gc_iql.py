@@ -45,7 +45,7 @@ class Config:
 
     discount: float = 0.99
     """Of the return, and of the geometric law of the future goals."""
-    target_rate: float = 0.005
+    target_rate: float = 0.02
     """How far the target of Q moves to Q at each update."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of every network."""
@@ -88,6 +88,7 @@ OFFLINE = {
     "fast": Config(),
     "paper": replace(
         Config(),
+        target_rate=0.005,
         hidden=(512,) * 3,
         critic_rate=3e-4,
         actor_rate=3e-4,
@@ -127,8 +128,8 @@ class Agent(eqx.Module):
         return cls(c, scale, actor, copy(actor), critic, copy(critic), value, *states)
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the mode of the averaged policy."""
-        return act(self, observation, goal, key, greedy=greedy)
+        """Sample an action, or take the mean of the averaged policy."""
+        return act(self, observation, goal, key, greedy=greedy, cloned=True)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""

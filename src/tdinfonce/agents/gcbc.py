@@ -100,8 +100,8 @@ class Agent(eqx.Module):
         return cls(c, scale, actor, copy(actor), begin(actor, c.actor_rate))
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the mode of the averaged policy."""
-        return act(self, observation, goal, key, greedy=greedy)
+        """Sample an action, or take the mean of the averaged policy."""
+        return act(self, observation, goal, key, greedy=greedy, cloned=True)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""
@@ -119,8 +119,8 @@ class Agent(eqx.Module):
 def _loss(actor: Actor, batch: Batch) -> tuple[Array, Metrics]:
     log_prob = actor.log_prob(batch.observation, batch.future_goal, batch.action)
     loss = jnp.mean(losses.cloning(log_prob))
-    mode = actor.mode(batch.observation, batch.future_goal)
+    mean = actor.mean(batch.observation, batch.future_goal)
     return loss, {
         "actor/loss": loss,
-        "actor/action_error": jnp.mean(jnp.square(jax.lax.stop_gradient(mode) - batch.action)),
+        "actor/action_error": jnp.mean(jnp.square(jax.lax.stop_gradient(mean) - batch.action)),
     }

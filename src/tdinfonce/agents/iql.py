@@ -41,17 +41,17 @@ class Config:
 
     discount: float = 0.99
     """Of the return."""
-    target_rate: float = 0.005
+    target_rate: float = 0.02
     """How far the target of Q moves to Q at each update."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of every network."""
     critics: int = 2
     """Members of Q's ensemble; the smallest value counts."""
-    layer_norm: bool = False
+    layer_norm: bool = True
     """Whether hidden layers are standardised."""
-    critic_rate: float = 3e-4
+    critic_rate: float = 1e-3
     """Learning rate of V and Q."""
-    actor_rate: float = 3e-4
+    actor_rate: float = 1e-3
     """Learning rate of the actor."""
     decay_updates: int = 0
     """Updates over which the actor's learning rate falls to zero along a cosine; 0: it does not."""
@@ -77,7 +77,17 @@ class Config:
 
 OFFLINE = {
     "fast": Config(),
-    "paper": replace(Config(), decay_updates=1_000_000, average_rate=1.0, scale_inputs=False, min_std=1e-6),
+    "paper": replace(
+        Config(),
+        target_rate=0.005,
+        layer_norm=False,
+        critic_rate=3e-4,
+        actor_rate=3e-4,
+        decay_updates=1_000_000,
+        average_rate=1.0,
+        scale_inputs=False,
+        min_std=1e-6,
+    ),
 }
 OFFLINE_TRAINING = {"paper": {"updates": 1_000_000}}
 
@@ -110,10 +120,10 @@ class Agent(eqx.Module):
         return cls(c, scale, actor, copy(actor), critic, copy(critic), value, *states)
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the mode of the averaged policy; the goal is the task's, whatever is asked."""
+        """Sample an action, or take the mean of the averaged policy; the goal is the task's, whatever is asked."""
         state = scale_observation(self, observation)
         nothing = state[..., :0]
-        return self.average.mode(state, nothing) if greedy else self.actor.sample(state, nothing, key)
+        return self.average.mean(state, nothing) if greedy else self.actor.sample(state, nothing, key)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""

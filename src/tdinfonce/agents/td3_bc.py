@@ -41,17 +41,17 @@ class Config:
 
     discount: float = 0.99
     """Of the return."""
-    target_rate: float = 0.005
+    target_rate: float = 0.02
     """How far the targets move when they do."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of every network."""
     critics: int = 2
     """Members of the critic's ensemble; the smallest value counts."""
-    layer_norm: bool = False
+    layer_norm: bool = True
     """Whether hidden layers are standardised."""
-    critic_rate: float = 3e-4
+    critic_rate: float = 1e-3
     """Learning rate of the critic."""
-    actor_rate: float = 3e-4
+    actor_rate: float = 1e-3
     """Learning rate of the actor."""
     average_rate: float = 0.002
     """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
@@ -73,7 +73,12 @@ class Config:
         return GoalSampling(self.discount, fields=("observation", "action", "next_observation", "reward"))
 
 
-OFFLINE = {"fast": Config(), "paper": replace(Config(), average_rate=1.0)}
+OFFLINE = {
+    "fast": Config(),
+    "paper": replace(
+        Config(), target_rate=0.005, layer_norm=False, critic_rate=3e-4, actor_rate=3e-4, average_rate=1.0
+    ),
+}
 OFFLINE_TRAINING = {"paper": {"updates": 1_000_000}}
 
 

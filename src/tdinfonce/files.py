@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ __all__ = [
     "METRICS",
     "fill",
     "fill_npz",
+    "fill_text",
     "metric_lines",
+    "open_plain",
     "parse_json",
     "read_bytes",
     "read_json",
@@ -46,18 +49,26 @@ def read_bytes(path: Path, size: int | None = None, *, limit: int | None = None)
     The limit is half of the machine's memory unless it is given: whoever reads bytes makes something of them.
     Raises OSError if it cannot be read, and ValueError for a link, a device or another size: before anything is read.
     """
-    if path.is_symlink():
-        raise ValueError(f"{path.name} is a link")
     limit = (memory() or sys.maxsize) // 2 if limit is None else limit
-    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+    with open_plain(path) as file:
         found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError(f"{path.name} is not a plain file")
         if size is not None and found.st_size != size:
             raise ValueError(f"{path.name} has {found.st_size:,} bytes; {size:,} were written")
         if found.st_size > limit:
             raise ValueError(f"{path.name} has {found.st_size:,} bytes; at most {limit:,} are read")
         return file.read()
+
+
+def open_plain(path: Path) -> BufferedReader:
+    """Open a plain file to read; raises ValueError if it is a link, or anything that one could wait for."""
+    if path.is_symlink():
+        raise ValueError(f"{path.name} is a link")
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    file = open(os.open(path, flags), "rb")  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise ValueError(f"{path.name} is not a plain file")
+    return file
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -106,6 +117,11 @@ def fill(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             partial.unlink()
         raise
+
+
+def fill_text(path: Path, text: str) -> None:
+    """Write a text whole or not at all."""
+    fill(path, text.encode())
 
 
 def fill_npz(path: Path, arrays: dict[str, Any]) -> None:

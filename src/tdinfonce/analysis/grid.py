@@ -13,7 +13,7 @@ from tdinfonce.analysis.curves import deviation
 from tdinfonce.analysis.style import label, new_figure, save, series_style
 from tdinfonce.analysis.training import evaluations
 from tdinfonce.errors import UserError
-from tdinfonce.files import read_object
+from tdinfonce.files import fill_text, read_object
 
 __all__ = ["Series", "draw_grid", "read_grid", "report", "write_beside", "write_drops", "write_grid_table"]
 
@@ -144,7 +144,7 @@ def write_grid_table(root: Path, grid: dict[str, dict[str, Series]], variants: S
                 counts = f"{run.get('env_steps', 0):,} | {run['updates']:,} | {run['training_seconds'] / 60:.1f}"
                 lines.append(f"| {label(variant)} | {run['seed']} | {values} | {counts} |")
         lines.append("")
-    (root / "table.md").write_text("\n".join(lines), encoding="utf-8")
+    fill_text(root / "table.md", "\n".join(lines))
 
 
 def write_drops(root: Path, variants: Sequence[str], suffix: str) -> None:
@@ -160,8 +160,7 @@ def write_drops(root: Path, variants: Sequence[str], suffix: str) -> None:
             pairs = [(clean[seed], changed[seed]) for seed in sorted(clean.keys() & changed.keys())]
             cells = [_drop([a[name] - b[name] for a, b in pairs]) for name in ("success_any", "success_final")]
             lines.append(f"| {task} | {label(variant)} | {len(pairs)} | {' | '.join(cells)} |")
-    with open(root / "table.md", "a", encoding="utf-8") as file:
-        file.write("\n".join([*lines, ""]))
+    _append(root, lines)
 
 
 def write_beside(root: Path, variants: Sequence[str], paper: Mapping[str, Mapping[str, str]], note: str) -> None:
@@ -180,8 +179,13 @@ def write_beside(root: Path, variants: Sequence[str], paper: Mapping[str, Mappin
             ours = [100 * run["success_any"] for run in by_variant[variant].finals]
             theirs = paper.get(task, {}).get(variant, "not in the paper")
             lines.append(f"| {task} | {label(variant)} | {_cell(ours, digits=1)} | {len(ours)} | {theirs} |")
-    with open(root / "table.md", "a", encoding="utf-8") as file:
-        file.write("\n".join([*lines, ""]))
+    _append(root, lines)
+
+
+def _append(root: Path, lines: list[str]) -> None:
+    """Add lines to the table, which is written anew: nothing is ever written through a link."""
+    table = root / "table.md"
+    fill_text(table, table.read_text(encoding="utf-8") + "\n".join([*lines, ""]))
 
 
 def _drop(differences: Sequence[float]) -> str:

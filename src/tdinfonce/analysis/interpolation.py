@@ -9,6 +9,7 @@ import numpy as np
 
 from tdinfonce.analysis.datasets import draw_walls
 from tdinfonce.analysis.style import COLOURS, new_figure, save
+from tdinfonce.files import fill_text
 
 __all__ = ["largest_jump", "nonparametric", "parametric", "report", "slerp", "visited", "way_share"]
 
@@ -86,7 +87,7 @@ def report(folder: Path, title: str) -> None:
             lines.append(f"| {pair + 1} | {name} | {cells} |")
     figure.suptitle(title)
     save(figure, folder)
-    (folder / "table.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    fill_text(folder / "table.md", "\n".join([*lines, ""]))
 
 
 def _draw(

@@ -1,5 +1,6 @@
 """One look for all figures: a colour, a marker and a name for each method."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "LABELS", "label", "new_figure", "panels", "plt", "save", "series_style"]
+from tdinfonce.files import fill
+
+__all__ = ["COLOURS", "LABELS", "label", "new_figure", "panels", "plt", "save", "save_as", "series_style"]
 
 COLOURS = {
     "td-infonce": "#c0392b",
@@ -97,8 +100,14 @@ def panels(figure: Any, rows: int, columns: int) -> Any:
 def save(figure: Figure, folder: Path, name: str = "figure") -> None:
     """Write NAME.png and NAME.svg whole or not at all; fixed metadata keep the files reproducible."""
     matplotlib.rcParams["svg.hashsalt"] = "tdinfonce"
-    for kind, metadata in (("png", None), ("svg", {"Date": None})):
-        partial = folder / f"{name}.partial.{kind}"
-        figure.savefig(partial, dpi=150, metadata=metadata)
-        partial.replace(folder / f"{name}.{kind}")
+    for kind in ("png", "svg"):
+        save_as(figure, folder / f"{name}.{kind}")
     plt.close(figure)
+
+
+def save_as(figure: Figure, path: Path, dpi: int = 150) -> None:
+    """Write one picture whole or not at all, of the kind that its name says."""
+    data = io.BytesIO()
+    kind = path.suffix.removeprefix(".")
+    figure.savefig(data, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else None)
+    fill(path, data.getvalue())

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tdinfonce.analysis.style import label, new_figure, plt, save
+from tdinfonce.analysis.style import label, new_figure, plt, save, save_as
 from tdinfonce.errors import UserError
-from tdinfonce.files import read_metrics, read_object
+from tdinfonce.files import fill_text, read_metrics, read_object
 
 __all__ = ["draw_frames", "draw_paths", "evaluations", "report"]
 
@@ -66,14 +66,14 @@ def _losses(folder: Path, config: dict[str, Any], *, draw: bool) -> None:
         axis.set(xlabel="updates", ylabel=name.replace("/", " "))
         axis.legend(frameon=False)
     figure.suptitle(_title(config))
-    figure.savefig(folder / "losses.svg")
+    save_as(figure, folder / "losses.svg")
     if not draw:
         plt.close(figure)
         return
     save(figure, folder)
     lines = [f"# {_title(config)}", "", "| metric | last value |", "|---|---:|"]
     lines += [f"| {name} | {value:.4g} |" for name, value in rows[-1].items()]
-    (folder / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    fill_text(folder / "table.md", "\n".join(lines) + "\n")
 
 
 def evaluations(folder: Path) -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ def _table(folder: Path, config: dict[str, Any], rows: list[dict[str, Any]]) -> 
             when = f"{row['step']:,}"
         seconds = end if row["final"] else row["time/total"] - row["time/evaluate"]
         lines.append(f"| {when} | {' | '.join(values)} | {seconds:.0f} |")
-    (folder / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    fill_text(folder / "table.md", "\n".join(lines) + "\n")
 
 
 def draw_frames(path: Path, frames: Sequence[np.ndarray], count: int = 6) -> None:

@@ -67,6 +67,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"tdinfonce: {_flat(error)}", file=sys.stderr)
         return 2
+    except MemoryError as error:
+        said = f": {_flat(error)}" if str(error) else ""
+        print(f"tdinfonce: the memory does not suffice{said}; smaller batches or networks need less", file=sys.stderr)
+        return 2
     # Stopped. Free what the frames of the interrupted work held, then leave at once: what had to be saved is saved, and
     # taking JAX's threads down in order can crash.
     if argv is None:

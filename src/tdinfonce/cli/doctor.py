@@ -42,10 +42,15 @@ class Command:
         for name, check in checks.items():
             try:
                 print(f"{name:<10} {check()}", flush=True)
-            except UserError as error:
+            except Exception as error:  # whatever is broken here is what it is asked about
                 good = good and name == "graphics"  # only images need it
-                print(f"{name:<10} {'note' if name == 'graphics' else 'WRONG'}: {error}", flush=True)
+                print(f"{name:<10} {'note' if name == 'graphics' else 'WRONG'}: {_said(error)}", flush=True)
         return 0 if good else 1
+
+
+def _said(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
 
 
 def _versions() -> str:

@@ -179,6 +179,8 @@ def _offline(plan, env, folder: Path, place, *, overwrite: bool):  # type: ignor
     resume = place is not None
     if not resume:
         check_folder(folder, overwrite=overwrite)  # before the data are read: that may take a while
+        if Path(plan.dataset).resolve().is_relative_to(folder.resolve()):
+            raise UserError(f"the data lie in {folder}, which this run would replace; choose another folder with --out")
     episodes = open_dataset(plan.dataset, goal=plan.goal)
     found = offline.facts(episodes)
     if resume and plan.data != found:

@@ -1,5 +1,6 @@
 """Arrays in .npz files, read without trust: no pickles, sizes checked before memory is taken."""
 
+import lzma
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ def read_arrays(path: str | Path, names: Sequence[str]) -> dict[str, Any]:
 def _archive(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, EOFError) as error:
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, ValueError) as error:
         raise refuse(str(path), "", f"is not an .npz file, or cut short ({error})") from error
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
@@ -76,7 +77,7 @@ class _Member:
     def _opened(self) -> IO[bytes]:
         try:
             return self._archive.open(self._info)
-        except (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError) as error:
+        except (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError, ValueError, EOFError) as error:
             raise refuse(self._file, self._name, f"is damaged ({error})") from error
 
     def _header(self, stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -85,7 +86,7 @@ class _Member:
             if version == (1, 0):
                 return np.lib.format.read_array_header_1_0(stream)
             return np.lib.format.read_array_header_2_0(stream)
-        except (ValueError, EOFError, OSError, zlib.error, zipfile.BadZipFile) as error:
+        except Exception as error:  # it is parsed as Python, and may be nested, cut or packed in any way
             raise refuse(self._file, self._name, f"has a damaged header ({error})") from error
 
     def _read(self, first: int, out: np.ndarray) -> None:
@@ -99,7 +100,7 @@ class _Member:
             if first + len(out) >= self._shape[0]:
                 self._stream.read(1)
                 self._stream.close()
-        except (zipfile.BadZipFile, EOFError, OSError, zlib.error) as error:
+        except (zipfile.BadZipFile, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as error:
             raise refuse(self._file, self._name, f"is damaged ({error})", f"row {first} or later") from error
         if len(data) != out.size * self._dtype.itemsize:
             raise refuse(self._file, self._name, "is cut short", f"row {first} or later")

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from tdinfonce.data._check import Raw, check_field, finish, refuse
+from tdinfonce.data._manifest import Damaged, found, read_manifest
 from tdinfonce.data._segments import PLACES, Segment, needed
 from tdinfonce.data._store import BLOCK, empty
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.errors import UserError
-from tdinfonce.files import read_json
+from tdinfonce.files import open_plain, read_json
 
 __all__ = ["is_run", "open_run", "run_record"]
 
@@ -36,13 +38,27 @@ def run_record(path: Path) -> dict[str, Any]:
 
 
 def open_run(path: Path, goal: str | None, memory_limit: int) -> Episodes:
-    """The episodes that the replay held when the run was last saved."""
-    found = sorted(p for p in (path / "checkpoints").glob("[0-9]*") if p.name.isdigit())
-    if not found:
+    """The episodes that the replay held when the run was last saved; of a damaged checkpoint, the time before."""
+    checkpoints = found(path)
+    if not checkpoints:
         raise UserError(f"{path}: holds no checkpoint yet")
-    files, skip = _checked_files(found[-1])
+    problems: list[str] = []
+    for checkpoint in reversed(checkpoints):
+        try:
+            episodes = _open_checkpoint(checkpoint, goal, memory_limit)
+        except Damaged as error:
+            problems.append(str(error))
+            continue
+        for problem in problems:
+            warnings.warn(f"{problem}; {checkpoint} is used instead", RuntimeWarning, stacklevel=3)
+        return episodes
+    raise UserError(problems[0])
+
+
+def _open_checkpoint(checkpoint: Path, goal: str | None, memory_limit: int) -> Episodes:
     from safetensors import SafetensorError, safe_open
 
+    files, skip = _checked_files(checkpoint)
     file = str(files[0])
     try:
         with contextlib.ExitStack() as stack:
@@ -54,23 +70,23 @@ def open_run(path: Path, goal: str | None, memory_limit: int) -> Episodes:
 
 def _checked_files(checkpoint: Path) -> tuple[list[Path], int]:
     """The files that hold the replay, each checked against its SHA-256, and how many of their episodes are too old."""
-    note = checkpoint / "manifest.json"
-    try:
-        manifest = read_json(note)
-        old = manifest["format"] == 1
-        entry = manifest["sha256"] if old else manifest["replay"]
-        segments = [] if old or entry is None else needed(entry)
-        skip = segments[-1].last - segments[0].first - int(entry["held"]) if segments else 0
-        whole = entry.get("replay.safetensors") if old else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise refuse(str(note), "", "is missing or damaged") from error
+    manifest = read_manifest(checkpoint)
     file = checkpoint / "replay.safetensors"
+    whole = manifest["files"].get(file.name) if manifest["format"] == 1 else None
     if whole is not None and file.is_file():
-        _check_hash(file, whole)
+        _check_hash(file, whole[1])
         return [file], 0
-    if not segments:
+    entry = manifest.get("replay")
+    if entry is None:
         raise UserError(f"{file}: this run kept no replay")
-    return [_whole_copy(checkpoint.parent, segment) for segment in segments], skip
+    try:
+        segments = needed(entry)
+        held = segments[-1].last - segments[0].first
+        if not 0 < entry["held"] <= held:
+            raise ValueError(f"it counts {entry['held']} episodes of {held}")
+    except (ValueError, IndexError) as error:
+        raise Damaged(f"{checkpoint} is not whole: {error}") from error
+    return [_whole_copy(checkpoint.parent, segment) for segment in segments], held - entry["held"]
 
 
 def _whole_copy(root: Path, segment: Segment) -> Path:
@@ -80,15 +96,17 @@ def _whole_copy(root: Path, segment: Segment) -> Path:
         with contextlib.suppress(OSError, UserError):
             _check_hash(file, segment.sha256)
             return file
-    raise refuse(str(places[0]), "", "is missing or damaged")
+    raise Damaged(f"{places[0]}: is missing or damaged")
 
 
 def _check_hash(file: Path, wanted: str) -> None:
-    if file.is_symlink():
-        raise refuse(str(file), "", "is a link")
-    with open(file, "rb") as data:
-        if hashlib.file_digest(data, "sha256").hexdigest() != wanted:
-            raise refuse(str(file), "", "is damaged: its SHA-256 does not match the manifest")
+    try:
+        with open_plain(file) as data:
+            if hashlib.file_digest(data, "sha256").hexdigest() == wanted:
+                return
+    except ValueError as error:
+        raise Damaged(f"{file}: {error}") from error
+    raise Damaged(f"{file}: is damaged: its SHA-256 does not match the manifest")
 
 
 class _Joined:

@@ -135,6 +135,8 @@ def needed(replay: Any) -> list[Segment]:
     """The segments that the entry of a manifest names."""
     if not isinstance(replay, dict) or not isinstance(replay.get("segments"), list):
         raise ValueError("its entry 'replay' is damaged")
+    if not all(type(replay.get(name)) is int and 0 <= replay[name] < 10**12 for name in ("added", "held")):
+        raise ValueError("its entry 'replay' counts no episodes")
     return [Segment.of(value) for value in replay["segments"]]
 
 

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -43,7 +44,10 @@ class WorkerEnv:
         """
         self._options, self._seconds = options, seconds
         self._process: subprocess.Popen[bytes] | None = None
-        self._start()
+        try:
+            self._start()
+        except EnvironmentLost as error:
+            raise UserError(f"{options.get('name')} cannot be made: {error}") from error
 
     @property
     def process_id(self) -> int | None:
@@ -66,10 +70,15 @@ class WorkerEnv:
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)  # helpers that it started too
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
 
     def _start(self) -> None:
         words = [sys.executable, "-m", __name__, json.dumps(self._options)]

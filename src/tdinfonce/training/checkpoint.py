@@ -5,12 +5,11 @@ The episodes of the replay lie beside the checkpoints, in files that are written
 A damaged checkpoint is named and skipped; the one before it is used.
 """
 
-import json
+import contextlib
 import os
-import re
 import shutil
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,22 +22,29 @@ from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as tensor_bytes
 
 from tdinfonce.data import _segments
+from tdinfonce.data._manifest import FORMAT, LIMIT, MANIFEST, Damaged, found, read_manifest, sealed
 from tdinfonce.data.replay import Replay
 from tdinfonce.errors import UserError
-from tdinfonce.files import fill, parse_json, read_bytes, sha256, sync_folder
+from tdinfonce.files import fill, read_bytes, sha256, sync_folder
 from tdinfonce.training.run_folder import CONFIG, VERSIONS
 
-__all__ = ["Damaged", "Loaded", "found", "load", "read", "restore_agent", "save", "save_best", "set_aside"]
+__all__ = [
+    "Damaged",
+    "Loaded",
+    "found",
+    "load",
+    "read",
+    "read_manifest",
+    "restore_agent",
+    "save",
+    "save_best",
+    "set_aside",
+    "understood",
+]
 
 Model = TypeVar("Model")
-MANIFEST = "manifest.json"
-FORMAT = 2
-NAME = re.compile(r"[a-z_]+\.(safetensors|json)")
-LIMIT = 32 << 20
-
-
-class Damaged(UserError):
-    """A checkpoint that is not what was written."""
+WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError)
+"""What values lead to that are not those we write."""
 
 
 class Loaded(NamedTuple):
@@ -89,14 +95,6 @@ def save_best(run: Path, step: int, agent: Any, counters: dict[str, int]) -> Pat
     return best
 
 
-def found(run: Path, *, best: bool = False) -> list[Path]:
-    """The checkpoints of a run, the newest last; or the best one."""
-    pattern = r"best-\d{12}" if best else r"\d{12}"
-    root = run / "checkpoints"
-    paths = sorted(root.iterdir()) if root.is_dir() else []
-    return [path for path in paths if re.fullmatch(pattern, path.name) and path.is_dir() and not path.is_symlink()]
-
-
 def load(run: Path, *names: str, replay: Replay | None = None, best: bool = False) -> Loaded:
     """The newest checkpoint that is whole (or the best): its counters and the asked-for parts; it fills the replay.
 
@@ -127,28 +125,15 @@ def read(checkpoint: Path, *names: str) -> tuple[dict[str, int], dict[str, dict[
     return manifest["counters"], {name: _tensors(checkpoint, f"{name}.safetensors", files) for name in names}
 
 
-def read_manifest(checkpoint: Path) -> dict[str, Any]:
-    """What a checkpoint says of itself, in the words of the newest format."""
+@contextlib.contextmanager
+def understood(checkpoint: Path) -> Iterator[None]:
+    """Around what makes use of a checkpoint: one that is whole, but not what we write, raises Damaged."""
     try:
-        data = read_bytes(checkpoint / MANIFEST, limit=LIMIT)
-        manifest = parse_json(data)
-        kind = manifest["format"]
-        if kind == 1:
-            manifest["files"] = {name: [None, mark] for name, mark in manifest["sha256"].items()}
-        elif manifest["sha256"] != _own_mark(manifest) or data != _as_bytes(manifest):
-            raise ValueError("it does not match its own SHA-256")
-        counters = manifest["counters"]
-        if not all(isinstance(n, int) for n in counters.values()):
-            raise ValueError("a counter is no whole number")
-        if not all(NAME.fullmatch(name) for name in manifest["files"]):
-            raise ValueError("it names a file that cannot be part of it")
-        if not all(isinstance(size, int | None) and isinstance(mark, str) for size, mark in manifest["files"].values()):
-            raise ValueError("a file has a size and a SHA-256")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Damaged(f"{checkpoint} is not a checkpoint: its {MANIFEST} is missing or damaged") from error
-    if kind not in (1, FORMAT):
-        raise UserError(f"{checkpoint} has format {kind}; this version reads formats 1 to {FORMAT}")
-    return dict(manifest)
+        yield
+    except UserError:
+        raise
+    except WRONG as error:
+        raise Damaged(f"{checkpoint} is of another version, or not ours: {error!r}") from error
 
 
 def set_aside(run: Path, after: Path | None) -> None:
@@ -202,7 +187,7 @@ def _write_folder(run: Path, final: Path, parts: dict[str, Any], counters: dict[
                 fill(partial / name, data)
                 files[name] = [len(data), sha256(data)]
         manifest = {"format": FORMAT, "counters": counters, "files": files, "replay": replay}
-        fill(partial / MANIFEST, _as_bytes(manifest | {"sha256": _own_mark(manifest)}))
+        fill(partial / MANIFEST, sealed(manifest))
         sync_folder(partial)
         old = final.with_name(f"{final.name}.old.partial")
         shutil.rmtree(old, ignore_errors=True)
@@ -215,14 +200,6 @@ def _write_folder(run: Path, final: Path, parts: dict[str, Any], counters: dict[
         shutil.rmtree(partial, ignore_errors=True)
         raise
     return final
-
-
-def _as_bytes(manifest: dict[str, Any]) -> bytes:
-    return (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()
-
-
-def _own_mark(manifest: dict[str, Any]) -> str:
-    return sha256(_as_bytes({name: value for name, value in manifest.items() if name != "sha256"}))
 
 
 def _checked(checkpoint: Path, name: str, files: dict[str, Any]) -> bytes:
@@ -258,7 +235,7 @@ def _restore_replay(checkpoint: Path, replay: Replay) -> list[str]:
             return []
         segments = _segments.needed(manifest["replay"])
         return _segments.restore(checkpoint.parent, replay, segments, int(manifest["replay"]["added"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except WRONG as error:
         raise Damaged(f"{checkpoint} is not whole: {error}") from error
 
 

@@ -17,15 +17,18 @@ import tdinfonce
 from tdinfonce.data._minari_write import RECORD, Recorded, import_h5py, write_minari
 from tdinfonce.data._npz import read_arrays
 from tdinfonce.errors import UserError
-from tdinfonce.files import fill_npz, read_json
+from tdinfonce.files import fill_npz, fill_text, read_json
 from tdinfonce.progress import Progress
 from tdinfonce.training.behaviour import Behaviour, behaviour_for, record_episode
+from tdinfonce.training.run_folder import LOCK, RunFolder
 
 __all__ = ["make_data"]
 
 SHARD = 20_000
 """Transitions between two saves."""
 RECIPE = "recipe.json"
+BEGUN = {LOCK, f"{RECIPE}.partial"}
+"""All that a stopped run holds before it says what it is."""
 
 
 def make_data(
@@ -55,14 +58,19 @@ def make_data(
     partial = folder.with_name(f".{folder.name}.partial")
     if _complete(folder, partial, record, overwrite=overwrite):
         return record
-    _record_shards(behaviour, partial, record)
-    shutil.rmtree(partial / "whole", ignore_errors=True)
-    write_minari(partial / "whole", dataset_id, behaviour.env.spec, _read_shards(partial), record)
-    behaviour.env.close()
-    if folder.exists():
-        shutil.rmtree(folder)
-    os.rename(partial / "whole", folder)
-    shutil.rmtree(partial)
+    try:
+        partial.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder {partial}: {error.strerror}") from error
+    with RunFolder(partial).locked():
+        _record_shards(behaviour, partial, record)
+        shutil.rmtree(partial / "whole", ignore_errors=True)
+        write_minari(partial / "whole", dataset_id, behaviour.env.spec, _read_shards(partial), record)
+        behaviour.env.close()
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.rename(partial / "whole", folder)
+        shutil.rmtree(partial)
     return record
 
 
@@ -86,7 +94,7 @@ def _record(name: str, kind: str, seed: int, episodes: int, behaviour: Behaviour
 def _complete(folder: Path, partial: Path, record: dict[str, Any], *, overwrite: bool) -> bool:
     """Whether nothing is left to do; raises if something else is in the way."""
     for place, what in ((folder / "data" / "metadata.json", "another data set"), (partial / RECIPE, "a stopped run")):
-        if not place.parent.exists() or (place.parent == partial and not any(partial.iterdir())):
+        if not place.parent.exists() or (place.parent == partial and {p.name for p in partial.iterdir()} <= BEGUN):
             continue
         found = _read_json(place)
         if found is None:
@@ -113,11 +121,8 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 
 def _record_shards(behaviour: Behaviour, partial: Path, record: dict[str, Any]) -> None:
     """Make every shard that is not there yet."""
-    try:
-        partial.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make the folder {partial}: {error.strerror}") from error
-    (partial / RECIPE).write_text(json.dumps(record) + "\n", encoding="utf-8")
+    if _read_json(partial / RECIPE) != record:
+        fill_text(partial / RECIPE, json.dumps(record) + "\n")
     episodes, each = record["episodes"], max(1, SHARD // behaviour.length)
     shards = [range(first, min(first + each, episodes)) for first in range(0, episodes, each)]
     missing = [shard for shard in shards if not _shard(partial, shard.start).is_file()]

@@ -163,7 +163,9 @@ class _Run:
         row = averages(self.metrics)
         if "actor/loss" in row:
             self.note = f"actor loss {row['actor/loss']:.3f}"
-        row |= self._held_out()
+        held_out = self._held_out()
+        check_metrics([held_out], self.where())
+        row |= held_out
         if self.env is not None:
             clock = time.monotonic()
             result = self._evaluate(self.config.eval_episodes)
@@ -176,6 +178,7 @@ class _Run:
         score = row.get("eval/success_any", -1.0), row.get("eval/success_final", -1.0)
         if score > self.best:
             self.best = score
+            check_agent(self.agent, self.where())
             checkpoint.save_best(self.folder.path, self.updates, self.agent, self._counters())
 
     def _held_out(self) -> Metrics:
@@ -234,16 +237,18 @@ class _Run:
             return
         path, counters, parts = checkpoint.load(self.folder.path, "agent", "progress")
         checkpoint.check_config(self.folder.path, path)
+        with checkpoint.understood(path):
+            self.agent = checkpoint.restore_agent(self.create(0, None), parts["agent"])
+            self.updates = self.saved = counters["updates"]
+            self.before = counters["milliseconds"] / 1000
+            progress = parts["progress"]
+            self.best = tuple(progress.pop("best", np.array(self.best)).tolist())
+            self.seconds |= zip(self.seconds, progress.pop("seconds", np.zeros(2)).tolist(), strict=True)
+            self.metrics = unpack(progress)
+            self.note = f"continued at {self.updates:,}"
         checkpoint.set_aside(self.folder.path, path)
-        self.agent = checkpoint.restore_agent(self.create(0, None), parts["agent"])
-        self.updates = self.saved = counters["updates"]
-        self.before = counters["milliseconds"] / 1000
-        progress = parts["progress"]
-        self.best = tuple(progress.pop("best", np.array(self.best)).tolist())
-        self.seconds |= zip(self.seconds, progress.pop("seconds", np.zeros(2)).tolist(), strict=True)
-        self.metrics = unpack(progress)
-        self.note = f"continued at {self.updates:,}"
-        self.folder.rewind(counters.get("rows", self.folder.rows_until(self.updates, AXIS)))
+        rows = counters.get("rows")
+        self.folder.rewind(self.folder.rows_until(self.updates, AXIS) if rows is None else rows)
 
 
 @eqx.filter_jit

@@ -255,6 +255,7 @@ class _Run:
         score = result["success_any"], result["success_final"]
         if score > self.best:
             self.best = score
+            check_agent(self.agent, self.where())
             checkpoint.save_best(self.folder.path, self.env_steps, self.agent, self._counters())
         self.note = f"success any {result['success_any']:.2f}, final {result['success_final']:.2f}"
 
@@ -312,16 +313,18 @@ class _Run:
             return
         path, counters, parts = checkpoint.load(self.folder.path, "agent", "progress", replay=self.replay)
         checkpoint.check_config(self.folder.path, path)
+        with checkpoint.understood(path):
+            self.agent = checkpoint.restore_agent(self.create(0, None), parts["agent"])
+            self.env_steps, self.episodes, self.updates = (counters[k] for k in ("env_steps", "episodes", "updates"))
+            self.dropped, self.before = counters.get("dropped", 0), counters["milliseconds"] / 1000
+            self.saved = (self.env_steps, self.updates)
+            self.note = f"continued at {self.env_steps:,}"
+            progress = parts["progress"]
+            outcomes = progress.pop("outcomes").tolist()
+            self.recent.extend(Outcome(bool(o[0]), bool(o[1]), o[2], o[3], o[4], int(o[5])) for o in outcomes)
+            self.best = tuple(progress.pop("best", np.array(self.best)).tolist())
+            self.seconds |= zip(self.seconds, progress.pop("seconds", np.zeros(3)).tolist(), strict=True)
+            self.metrics = unpack(progress)
         checkpoint.set_aside(self.folder.path, path)
-        self.agent = checkpoint.restore_agent(self.create(0, None), parts["agent"])
-        self.env_steps, self.episodes, self.updates = (counters[k] for k in ("env_steps", "episodes", "updates"))
-        self.dropped, self.before = counters.get("dropped", 0), counters["milliseconds"] / 1000
-        self.saved = (self.env_steps, self.updates)
-        self.note = f"continued at {self.env_steps:,}"
-        progress = parts["progress"]
-        outcomes = progress.pop("outcomes").tolist()
-        self.recent.extend(Outcome(bool(o[0]), bool(o[1]), o[2], o[3], o[4], int(o[5])) for o in outcomes)
-        self.best = tuple(progress.pop("best", np.array(self.best)).tolist())
-        self.seconds |= zip(self.seconds, progress.pop("seconds", np.zeros(3)).tolist(), strict=True)
-        self.metrics = unpack(progress)
-        self.folder.rewind(counters.get("rows", self.folder.rows_until(self.env_steps, "env_step")))
+        rows = counters.get("rows")
+        self.folder.rewind(self.folder.rows_until(self.env_steps, "env_step") if rows is None else rows)

@@ -75,6 +75,7 @@ def load(run: str | Path, *, best: bool = False) -> TrainedPolicy:
     if not folder.is_dir():
         raise UserError(f"there is no run folder {folder}")
     plan, spec = recipe.read(folder)
-    _, counters, parts = checkpoint.load(folder, "agent", best=best)
-    agent = checkpoint.restore_agent(plan.create_agent(spec, 0), parts["agent"])
-    return TrainedPolicy(agent, spec, counters.get("env_steps", 0), counters["updates"])
+    path, counters, parts = checkpoint.load(folder, "agent", best=best)
+    with checkpoint.understood(path):
+        agent = checkpoint.restore_agent(plan.create_agent(spec, 0), parts["agent"])
+        return TrainedPolicy(agent, spec, counters.get("env_steps", 0), counters["updates"])

@@ -151,9 +151,17 @@ def read(run: Path) -> tuple[Recipe, EnvSpec]:
         spec = from_json(EnvSpec, stored.pop("spec"))
         agent_config = from_json(agents.load(stored["agent"]).Config, stored.pop("agent_config"))
         training = from_json(kind, stored.pop("training"))
-        return from_json(Recipe, stored | {"agent_config": agent_config, "training": training}), spec
+        plan = from_json(Recipe, stored | {"agent_config": agent_config, "training": training})
+        for part in (spec, agent_config, training, plan):
+            _check_types(part)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path} is damaged or of another version: {error}") from error
+    try:
+        for part in (agent_config, training):
+            _check_ranges(part)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    return plan, spec
 
 
 def at(plan: Recipe, env: str | None) -> Recipe:
@@ -181,6 +189,28 @@ def check_sizes(trained: EnvSpec, spec: EnvSpec) -> None:
 def from_json(kind: Any, values: dict[str, Any]) -> Any:
     """A dataclass from its JSON values; lists become tuples."""
     return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+
+
+def _check_types(values: Any) -> None:
+    """Raise TypeError if a field does not have the type that it is declared with."""
+    for name, kind in typing.get_type_hints(type(values)).items():
+        if not _fits(getattr(values, name), kind):
+            raise TypeError(f"{name} cannot be {getattr(values, name)!r}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if kind is Any:
+        return True
+    inner = typing.get_args(kind)
+    if typing.get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(_fits(x, inner[0]) for x in value)
+    if typing.get_origin(kind) is dict:
+        return isinstance(value, dict) and all(_fits(k, inner[0]) and _fits(v, inner[1]) for k, v in value.items())
+    if inner:
+        return any(_fits(value, each) for each in inner)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is kind
 
 
 def field_help(kind: Any) -> dict[str, str]:
@@ -225,6 +255,8 @@ MOST = {"batch_size": 10**6, "updates_per_call": 10**5, "context": 10**4, "width
 MOST |= {"critics": 100, "n_step": 10**4, "representation_size": 10**5, "latent_size": 10**5, "components": 10**5}
 MOST |= {"component_size": 10**5, "eval_episodes": 10**6, "final_episodes": 10**6}
 MOST_WIDTH = 65_536
+MOST_ROWS = 10**7
+"""Of the batches that one compiled call is given."""
 MOST_WEIGHTS = 10**8
 """Of the layers that a setting such as `hidden` names."""
 
@@ -257,6 +289,8 @@ def _check_ranges(config: Any) -> None:
             raise UserError(f"{name} names a width above {MOST_WIDTH:,}; got {value}")
         if isinstance(value, tuple) and sum(a * b for a, b in itertools.pairwise((1, *value))) > MOST_WEIGHTS:
             raise UserError(f"{name} asks for more than {MOST_WEIGHTS:,} weights; got {value}")
+    if values.get("batch_size", 0) * values.get("updates_per_call", 0) > MOST_ROWS:
+        raise UserError(f"batch_size times updates_per_call must be at most {MOST_ROWS:,} rows")
     for name in ("actor_future_share", "critic_future_share"):
         if values.get(name, 0) + values.get("commanded_share", 0) > 1:
             raise UserError(f"{name} and commanded_share are shares of one batch: together at most 1")

@@ -16,7 +16,7 @@ from typing import Any
 
 import tdinfonce
 from tdinfonce.errors import UserError
-from tdinfonce.files import METRICS, fill, metric_lines, read_json, read_metrics
+from tdinfonce.files import METRICS, fill, metric_lines, parse_json, read_json, read_metrics
 from tdinfonce.machine import threads, visible_cores
 
 __all__ = ["RunFolder", "check_folder", "versions"]
@@ -133,10 +133,10 @@ class RunFolder:
         return sum(row.get(axis, 0) <= step and not any(name.startswith("final/") for name in row) for row in rows)
 
     def rewind(self, rows: int) -> None:
-        """Drop the rows behind the first ``rows``, and a torn one: a continued run will write them again."""
+        """Drop the rows behind the first ``rows``, which a continued run writes again, and those that are spoiled."""
         path = self.path / METRICS
         lines = metric_lines(path) if path.exists() else []
-        kept = [line for line in lines[:rows] if line.endswith(b"\n")]
+        kept = [line for line in lines[:rows] if line.endswith(b"\n") and _is_row(line)]
         if len(kept) < rows:
             message = f"{path} has lost rows: {len(kept)} of the {rows} that the checkpoint knows are left"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -166,6 +166,13 @@ def _refuse_links(folder: Path) -> None:
         for name in (*folders, *files):
             if os.path.islink(os.path.join(place, name)):
                 raise UserError(f"{os.path.join(place, name)} is a link; a run folder holds none, remove it first")
+
+
+def _is_row(line: bytes) -> bool:
+    try:
+        return isinstance(parse_json(line), dict)
+    except ValueError:
+        return False
 
 
 def _is_run(folder: Path) -> bool:

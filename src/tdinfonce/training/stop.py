@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import threading
 from types import FrameType
 from typing import Any, Self
@@ -20,6 +21,7 @@ class Stop:
         """Not asked yet."""
         self.asked: signal.Signals | None = None
         self._before: dict[signal.Signals, Any] = {}
+        self._watch: tuple[socket.socket, int] | None = None
 
     def __enter__(self) -> Self:
         """Listen. A signal that the process was started to ignore stays ignored."""
@@ -27,10 +29,18 @@ class Stop:
             for number in SIGNALS:
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
                     self._before[number] = signal.signal(number, self._hear)
+            ear, mouth = socket.socketpair()
+            mouth.setblocking(False)
+            self._watch = mouth, signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
+            threading.Thread(target=_end_at_the_second, args=(ear, set(self._before)), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Listen no more."""
+        if self._watch is not None:
+            mouth, before = self._watch
+            signal.set_wakeup_fd(before)
+            mouth.close()
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -43,3 +53,13 @@ class Stop:
         if self.asked is not None:
             os._exit(128 + number)
         self.asked = signal.Signals(number)
+
+
+def _end_at_the_second(ear: socket.socket, numbers: set[signal.Signals]) -> None:
+    """End the process at the second of these signals, also in the midst of a compiled call: no handler runs there."""
+    heard = 0
+    with ear:
+        while data := ear.recv(1):
+            heard += data[0] in numbers
+            if heard > 1:
+                os._exit(128 + data[0])

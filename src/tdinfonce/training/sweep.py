@@ -7,6 +7,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -107,12 +108,12 @@ def run_grid(root: Path, runs: Sequence[GridRun], *, advance: Callable[[int], No
     available = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     for core in available:
         cores.put(core)
-    children: set[subprocess.Popen[bytes]] = set()
+    children, stopping = set[subprocess.Popen[bytes]](), threading.Event()
 
     def work(run: GridRun) -> str | None:
         core = cores.get()
         try:
-            return _run_cell(root, run, core, children)
+            return _run_cell(root, run, core, children, stopping)
         finally:
             cores.put(core)
             advance(1)
@@ -121,6 +122,7 @@ def run_grid(root: Path, runs: Sequence[GridRun], *, advance: Callable[[int], No
         try:
             failures = [message for message in pool.map(work, open_runs) if message]
         except KeyboardInterrupt:
+            stopping.set()
             pool.shutdown(wait=False, cancel_futures=True)
             for child in list(children):
                 child.terminate()
@@ -129,7 +131,9 @@ def run_grid(root: Path, runs: Sequence[GridRun], *, advance: Callable[[int], No
         raise UserError(f"{len(failures)} of {len(runs)} runs failed; call again to continue. The first: {failures[0]}")
 
 
-def _run_cell(root: Path, run: GridRun, core: int, children: set[subprocess.Popen[bytes]]) -> str | None:
+def _run_cell(
+    root: Path, run: GridRun, core: int, children: set[subprocess.Popen[bytes]], stopping: threading.Event
+) -> str | None:
     """Run one cell on one core; the last line of its log if it failed."""
     log = root / f"{run.name}.log"
     # One thread: several runs share the machine, and results then do not depend on the number of its cores.
@@ -137,8 +141,12 @@ def _run_cell(root: Path, run: GridRun, core: int, children: set[subprocess.Pope
     settings["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false").strip()
     with open(log, "ab") as file:
         command = [sys.executable, "-m", "tdinfonce", *run.words(root)]
-        child = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=settings)
+        # In a session of its own: Ctrl-C is meant for the grid, which tells its runs once. A second signal would end
+        # them before they have saved.
+        child = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=settings, start_new_session=True)
         children.add(child)
+        if stopping.is_set():
+            child.terminate()
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(child.pid, {core})
         code = child.wait()

@@ -6,10 +6,12 @@
 
 import argparse
 import contextlib
+import errno
 import io
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -22,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import load_file
 
 from bad_inputs import bad_calls
 from offline_data import random_walks, write
-from run_state import replay_of, state_of
+from run_state import _mark, replay_of, state_of
 from tdinfonce.cli import main as command_line
 from tdinfonce.data import _segments
 from tdinfonce.data.replay import Replay
@@ -77,43 +80,63 @@ def kills(root: Path, times: int, saving: int, kinds: tuple[str, ...] = ("point"
         began = time.monotonic()
         subprocess.run([*TRAIN, *words[kind], "--out", str(root / kind)], check=True, capture_output=True)
         straight[kind], window[kind] = state_of(root / kind), time.monotonic() - began
-    equal, lost, caught, wrong = 0, [], 0, []
+    killed, caught, equal, spoiled, lost, wrong = 0, 0, 0, 0, [], []
     for index in range(times):
         kind, out = kinds[index % len(kinds)], root / f"killed-{index}"
-        for _ in range(5):  # a save is short: it can be missed
+        for wait in (0.02, 0.01, 0.005, 0.0, 0.0):  # a save is short: it can be missed; a run can end before
             shutil.rmtree(out, ignore_errors=True)
-            hit = _kill_one([*TRAIN, *words[kind], "--out", str(out)], out, rng, window[kind], saving=index < saving)
-            if hit or index >= saving:
+            run = [*TRAIN, *words[kind], "--out", str(out)]
+            dead, hit = _kill_one(run, out, rng, window[kind], wait if index < saving else None)
+            if dead and (hit or index >= saving):
                 break
-        caught += hit
-        rows = [checkpoint.read(path)[0]["rows"] for path in checkpoint.found(out)[-1:]]
-        lost.append(RunFolder(out).rows() - (rows[0] if rows else 0))
+        killed += dead
+        caught += dead and hit
+        rows = 0
+        with contextlib.suppress(UserError):  # there may be none yet; one that is damaged is named below
+            rows = checkpoint.load(out).counters["rows"]
+        lost.append(RunFolder(out).rows() - rows)
         done = subprocess.run([*TRAIN, "--resume", str(out)], capture_output=True, text=True, check=False)
         same = done.returncode == 0 and state_of(out) == straight[kind]
+        bad = "warning:" in done.stderr or any(out.rglob("*.damaged"))
         equal += same
-        wrong += [] if same else [f"{kind} {index}: {done.stderr[-200:]}"]
+        spoiled += bad
+        wrong += [f"{kind} {index}: {done.stderr[-200:]}"] if bad or not same else []
         shutil.rmtree(out)
-    figures = {"tried": times, "identical": equal, "while saving": caught, "asked": saving}
-    return figures | {"rows to redo, most": max(lost), "wrong": wrong}
+    figures = {"tried": times, "killed": killed, "identical": equal, "while saving": caught, "asked": saving}
+    return figures | {"damaged": spoiled, "rows to redo, most": max(lost), "wrong": wrong}
 
 
-def _kill_one(words: list[str], out: Path, rng: random.Random, window: float, *, saving: bool) -> bool:
-    """Start a run and kill it; whether that was while it saved."""
+def _kill_one(words: list[str], out: Path, rng: random.Random, window: float, wait: float | None) -> tuple[bool, bool]:
+    """Start a run and kill it at a random moment, or up to ``wait`` seconds after a save began; whether that ended it,
+    and whether it left a checkpoint half written."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(words, **quiet) as run:
         while not (out / "config.json").exists() and run.poll() is None:
             time.sleep(0.005)
         until = time.monotonic() + rng.random() * window * 0.8
         skip = rng.randrange(4)  # which of the saves to hit
-        hit, seen = False, False
-        while run.poll() is None and not hit and (saving or time.monotonic() < until):
-            partial = any(name.endswith(".partial") for name in _names(out / "checkpoints"))
+        seen = False
+        while run.poll() is None and (wait is not None or time.monotonic() < until):
+            partial = _half_written(out)
             skip -= partial and not seen
             seen = partial
-            hit = saving and partial and skip < 0
-            time.sleep(0.0005 if saving else 0.01)
+            if wait is not None and partial and skip < 0:
+                time.sleep(wait * rng.random())
+                break
+            time.sleep(0.01 if wait is None else 0.0005)
         run.send_signal(signal.SIGKILL)
-    return hit
+    return run.returncode == -signal.SIGKILL, _half_written(out)
+
+
+def _half_written(run: Path) -> bool:
+    """Whether a checkpoint has been begun. One that is being removed bears such a name too, but is not the newest."""
+    names = _names(run / "checkpoints")
+    for kind in (r"\d{12}", r"best-\d{12}"):
+        newest = max((name for name in names if re.fullmatch(kind, name)), default="")
+        begun = [name.removesuffix(".partial") for name in names if re.fullmatch(rf"{kind}\.partial", name)]
+        if any(name >= newest for name in begun):
+            return True
+    return False
 
 
 def _names(folder: Path) -> list[str]:
@@ -126,11 +149,11 @@ def _names(folder: Path) -> list[str]:
 
 
 def damage(root: Path, flips: int, cuts: int, deletions: int) -> Figures:
-    """Damage one file that the newest checkpoint needs, then load: the damage must be named, and nothing bad loaded."""
+    """Damage one file that the newest checkpoint needs, then load: the file must be named, and nothing bad loaded."""
     plan, env, folder = start(root / "base")
     go(plan, env, folder)
     steps = [path.name for path in checkpoint.found(folder.path)]
-    good = {name: _marks(folder.path / "checkpoints" / name) for name in steps}
+    good = {name: _stored(folder.path / "checkpoints" / name) for name in steps[-2:]}
     rng, named, previous, mended = random.Random(1), 0, 0, 0
     ways = [_flip] * flips + [_cut] * cuts + [lambda path, rng: path.unlink()] * deletions
     for way in ways:
@@ -140,22 +163,38 @@ def damage(root: Path, flips: int, cuts: int, deletions: int) -> Figures:
         newest = copy / "checkpoints" / steps[-1]
         names = [s.name for s in checkpoint._needed(newest) or []]
         needed = [newest.parent / place / name for name in names for place in _segments.PLACES]
-        victims = sorted([*newest.iterdir(), *needed])
-        way(rng.choice(victims), rng)
+        victim = rng.choice(sorted([*newest.iterdir(), *needed]))
+        whole = victim.read_bytes()
+        way(victim, rng)
         replay = Replay(env.spec, plan.training.replay_capacity)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             loaded = checkpoint.load(copy, "agent", "progress", replay=replay)
-        named += bool(caught)
-        whole = _marks(loaded.path) == good[loaded.path.name]
-        previous += whole and loaded.path.name == steps[-2]
-        mended += whole and loaded.path.name == steps[-1] and bool(caught)
+        said = [str(warning.message) for warning in caught]
+        named += any(str(victim.parent) in text and victim.name in text for text in said)
+        # An episode has a second copy, all else has the checkpoint before.
+        wanted = steps[-2] if victim.parent == newest else steps[-1]
+        right = loaded.path.name == wanted and _returned(loaded, replay) == good[wanted]
+        previous += right and wanted == steps[-2]
+        mended += right and wanted == steps[-1] and victim.read_bytes() == whole
     return {"tried": len(ways), "named": named, "previous used": previous, "mended from the copy": mended}
 
 
-def _marks(path: Path) -> Any:
-    arrays = checkpoint.read(path, "agent")[1]["agent"]
-    return {name: array.tobytes() for name, array in arrays.items()}, replay_of(path)
+def _stored(path: Path) -> Any:
+    """What the files of a checkpoint hold, read without the code that is under test where that is possible."""
+    manifest = json.loads((path / "manifest.json").read_text())
+    parts = {name: load_file(path / f"{name}.safetensors") for name in ("agent", "progress")}
+    return manifest["counters"], manifest["replay"]["added"], _marks(parts), replay_of(path)
+
+
+def _returned(loaded: checkpoint.Loaded, replay: Replay) -> Any:
+    """The same of what was loaded."""
+    episodes = replay.take(replay.added - len(replay), replay.added)
+    return loaded.counters, replay.added, _marks(loaded.parts), _marks({"replay": episodes})["replay"]
+
+
+def _marks(parts: dict[str, dict[str, np.ndarray]]) -> dict[str, dict[str, str]]:
+    return {part: {name: _mark(array) for name, array in arrays.items()} for part, arrays in parts.items()}
 
 
 def _flip(path: Path, rng: random.Random) -> None:
@@ -199,46 +238,97 @@ def replaced(place: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def nan(root: Path, times: int) -> Figures:
-    """Spoil a state or an update at random steps behind the first checkpoint."""
-    rng, stopped, finite, said = random.Random(2), 0, 0, []
+    """Spoil a state, a metric or an array of the agent at random steps behind the first checkpoint."""
+    rng, stopped, finite, files, said = random.Random(2), 0, 0, 0, []
     for index in range(times):
-        plan, env, folder = start(root / f"nan-{index}")
-        at = rng.randrange(10, 50)
-
-        def spoil(agent: Any, batches: Any, left: list[int], update: Any = online.update_many) -> Any:
-            left[0] -= 1
-            agent, metrics = update(agent, batches)
-            return agent, {name: value * (np.nan if left[0] == 0 else 1) for name, value in metrics.items()}
-
-        left = [at]
-        patch = replaced(online, "update_many", lambda a, b, left=left: spoil(a, b, left))
-        with patch if index % 2 else contextlib.nullcontext():
+        plan, env, folder = start(root / f"nan-{index}", [*TINY, "eval_every=20"])  # saves after each episode
+        fields: list[str] = []
+        patch: Any = contextlib.nullcontext()
+        match index % 4:
+            case 0:
+                env, fields = Spoiled(env, rng.randrange(210, 450)), ["observation"]
+            case 1:
+                patch = _spoil_array(rng.randrange(2, 17), rng, fields, best=False)
+            case 2:
+                patch = _spoil_metric(rng.randrange(10, 50), rng, fields)
+            case 3:
+                patch = _spoil_array(rng.randrange(2, 17), rng, fields, best=True)
+        with patch:
             try:
-                go(plan, env if index % 2 else Spoiled(env, 6 * at + 150), folder)
+                go(plan, env, folder)
             except UserError as error:
-                stopped += "nan" in str(error) and "step" in str(error)
+                stopped += any(field in str(error) for field in fields) and "step" in str(error)
                 said.append(str(error))
-        arrays = checkpoint.load(folder.path, "agent").parts["agent"].values()
-        finite += all(np.isfinite(a).all() for a in arrays)
-    return {"tried": times, "stopped and named": stopped, "last checkpoint finite": finite, "said": said[:2]}
+        saved = sorted((folder.path / "checkpoints").rglob("*.safetensors"))
+        files += len(saved)
+        whole = all(checkpoint.load(folder.path, "agent", best=best) for best in (False, True))
+        finite += whole and all(np.isfinite(array).all() for path in saved for array in load_file(path).values())
+    figures = {"tried": times, "stopped and named": stopped, "all checkpoints finite": finite, "files": files}
+    return figures | {"said": said[:4]}
 
 
-def full_disk(root: Path, times: int) -> Figures:
-    """Fill the disk, or make it read-only, at a random episode; then make room and resume."""
+def _spoil_metric(at: int, rng: random.Random, names: list[str]) -> Any:
+    """One metric of the ``at``-th call of updates is NaN; its name goes to ``names``."""
+
+    def update(agent: Any, batches: Any, original: Any = online.update_many) -> Any:
+        nonlocal at
+        agent, metrics = original(agent, batches)
+        at -= 1
+        if at == 0:
+            names.append(rng.choice(sorted(metrics)))
+            metrics |= {names[0]: metrics[names[0]] * np.nan}
+        return agent, metrics
+
+    return replaced(online, "update_many", update)
+
+
+def _spoil_array(at: int, rng: random.Random, names: list[str], *, best: bool) -> Any:
+    """One number of the actor or its optimiser is NaN after the ``at``-th updates, just before the evaluation and the
+    save: neither a metric nor an action of the evaluation shows it. With ``best`` this agent is to become the best one.
+    """
+    original = online._Run._update
+
+    def update(self: Any, before: int) -> None:
+        nonlocal at
+        original(self, before)
+        at -= 1
+        if at == 0:
+            arrays = checkpoint.agent_arrays(self.agent)
+            numbers = sorted(name for name, array in arrays.items() if array.dtype.kind == "f")
+            names.append(rng.choice([name for name in numbers if name.startswith(".actor")]))
+            spoiled = arrays[names[0]].copy()
+            spoiled.flat[rng.randrange(spoiled.size)] = np.nan
+            self.agent = checkpoint.restore_agent(self.agent, arrays | {names[0]: spoiled})
+            self.best = (-1.0, -1.0) if best else (2.0, 2.0)
+
+    return replaced(online._Run, "_update", update)
+
+
+def full_disk(root: Path, times: int, *, real: bool = True) -> Figures:
+    """Fill the disk, or make it read-only, at a random episode; then make room and resume.
+
+    Where nothing can be mounted, errors are pretended; that is not enough if it is to be ``real``.
+    """
     rng, said, resumed = random.Random(3), 0, 0
     plan, env, folder = start(root / "straight")
     go(plan, env, folder)
-    straight, mounted = state_of(folder.path), _mount(root / "small")
+    place = root / "small"
+    straight, mounted = state_of(folder.path), _mount(place)
+    found = {"really full": 0, "really read-only": 0, "not real": 0}
     for index in range(times):
-        out = root / "small" / f"run-{index}"
+        out = place / f"run-{index}"
         plan, env, folder = start(out)
-        spoil, mend = _full(root / "small") if index % 2 == 0 or not mounted else _read_only(root / "small")
+        if mounted:
+            spoil, mend = _full(place) if index % 2 == 0 else _read_only(place)
+        else:
+            spoil, mend = _pretended(errno.ENOSPC if index % 2 == 0 else errno.EROFS)
         left, original = [rng.randrange(8, 19)], online._Run.iterate
 
         def iterate(self: Any, log: Any, left: Any = left, original: Any = original, spoil: Any = spoil) -> int:
             left[0] -= 1
             if left[0] == 0:
                 spoil()
+                found[_disk(place) if mounted else "not real"] += 1
             return original(self, log)
 
         with replaced(online._Run, "iterate", iterate), contextlib.ExitStack() as stack:
@@ -251,8 +341,9 @@ def full_disk(root: Path, times: int) -> Figures:
         resumed += state_of(out) == straight
         shutil.rmtree(out)
     if mounted:
-        subprocess.run(["umount", str(root / "small")], check=True)
-    return {"tried": times, "said in one line": said, "resumed identical": resumed, "real disk": mounted}
+        subprocess.run(["umount", str(place)], check=True)
+    figures = {"tried": times, "said in one line": said, "resumed identical": resumed}
+    return figures | found | {"asked to be real": times if real else 0}
 
 
 def _mount(place: Path) -> bool:
@@ -266,15 +357,25 @@ def _mount(place: Path) -> bool:
     return done.returncode == 0
 
 
+def _disk(place: Path) -> str:
+    """What the system says of a disk that was spoiled."""
+    found = os.statvfs(place)
+    if found.f_flag & os.ST_RDONLY:
+        return "really read-only"
+    return "really full" if found.f_bavail == 0 else "not real"
+
+
+def _pretended(number: int) -> tuple[Callable[[], None], Callable[[], None]]:
+    stack = contextlib.ExitStack()
+
+    def refuse(*_: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return lambda: stack.enter_context(replaced(checkpoint, "fill", refuse)), stack.close
+
+
 def _full(place: Path) -> tuple[Callable[[], None], Callable[[], None]]:
     ballast = place / "ballast"
-    if not os.path.ismount(place):
-        stack = contextlib.ExitStack()
-
-        def refuse(*_: Any) -> None:
-            raise OSError(28, "No space left on device")
-
-        return lambda: stack.enter_context(replaced(checkpoint, "fill", refuse)), stack.close
 
     def spoil() -> None:
         with contextlib.suppress(OSError), open(ballast, "wb", buffering=0) as file:
@@ -465,8 +566,11 @@ PARTS: dict[str, Callable[[Path, float], Figures]] = {
 }
 KEPT: dict[str, Callable[[Figures], bool]] = {
     "damage": lambda f: f["named"] == f["previous used"] + f["mended from the copy"] == f["tried"],
-    "nan": lambda f: f["stopped and named"] == f["last checkpoint finite"] == f["tried"],
-    "disk": lambda f: f["said in one line"] == f["resumed identical"] == f["tried"],
+    "nan": lambda f: f["stopped and named"] == f["all checkpoints finite"] == f["tried"],
+    "disk": lambda f: (
+        f["said in one line"] == f["resumed identical"] == f["tried"]
+        and f["really full"] + f["really read-only"] >= f["asked to be real"]
+    ),
     "worker": lambda f: (
         f["steps"] >= f["asked"] and 1 <= f["episodes dropped"] <= f["killed"] and f["longest wait, s"] < 10
     ),
@@ -474,7 +578,10 @@ KEPT: dict[str, Callable[[Figures], bool]] = {
     "bad input": lambda f: f["one line"] == f["tried"] and f["slowest, s"] < 5,
     "hostile files": lambda f: f["exit code"] == 0,
     "kills": lambda f: (
-        f["identical"] == f["tried"] and f["while saving"] >= f["asked"] and f["rows to redo, most"] <= 1
+        f["identical"] == f["killed"] == f["tried"]
+        and f["while saving"] >= f["asked"]
+        and f["damaged"] == 0
+        and f["rows to redo, most"] <= 1
     ),
     "overhead": lambda f: f["share"] <= 0.03,
     "soak": lambda f: (

@@ -97,7 +97,7 @@ def kills(root: Path, times: int, saving: int, kinds: tuple[str, ...] = ("point"
         lost.append(RunFolder(out).rows() - rows)
         done = subprocess.run([*TRAIN, "--resume", str(out)], capture_output=True, text=True, check=False)
         same = done.returncode == 0 and state_of(out) == straight[kind]
-        bad = "warning:" in done.stderr or any(out.rglob("*.damaged"))
+        bad = bool(re.search("warning:|damaged", done.stderr)) or any(out.rglob("*.damaged"))
         equal += same
         spoiled += bad
         wrong += [f"{kind} {index}: {done.stderr[-200:]}"] if bad or not same else []

@@ -118,13 +118,10 @@ def copy(model: Model) -> Model:
     return jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, model)
 
 
-def act(agent: Any, observation: Any, goal: Any, key: Array, *, greedy: bool, cloned: bool = False) -> Array:
-    """The action of a tanh-Gaussian policy for raw inputs: a sample, or the best of the averaged policy.
-
-    That is tanh(loc), or of one that was ``cloned`` by likelihood its mean.
-    """
+def act(agent: Any, observation: Any, goal: Any, key: Array, *, greedy: bool, mean: bool = False) -> Array:
+    """The action of a tanh-Gaussian policy for raw inputs: a sample, or the mode or ``mean`` of the averaged policy."""
     observation, goal = scale_observation(agent, observation), scale_goal(agent, goal)
-    best = agent.average.mean if cloned else agent.average.mode
+    best = agent.average.mean if mean else agent.average.mode
     return best(observation, goal) if greedy else agent.actor.sample(observation, goal, key)
 
 

@@ -129,7 +129,7 @@ class Agent(eqx.Module):
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mean of the averaged policy."""
-        return act(self, observation, goal, key, greedy=greedy, cloned=True)
+        return act(self, observation, goal, key, greedy=greedy, mean=True)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""

@@ -56,6 +56,8 @@ class Config:
     """Whether inputs are scaled by mean and standard deviation of the data."""
     min_std: float = 0.1
     """Smallest standard deviation of the policy before squashing."""
+    mean_action: bool = False
+    """Whether the greedy action is the policy's mean instead of tanh(loc), which is bolder."""
 
     @property
     def sampling(self) -> GoalSampling:
@@ -76,8 +78,8 @@ PRESETS = {
     ),
 }
 OFFLINE = {
-    "fast": replace(PRESETS["fast"], discount=0.99, layer_norm=True),
-    "paper": replace(PRESETS["paper"], hidden=(1024, 1024), actor_rate=1e-3, uniform_future=True),
+    "fast": replace(PRESETS["fast"], discount=0.99, layer_norm=True, mean_action=True),
+    "paper": replace(PRESETS["paper"], hidden=(1024, 1024), actor_rate=1e-3, uniform_future=True, mean_action=True),
 }
 OFFLINE_TRAINING = {"paper": {"batch_size": 16_384, "updates": 20_000, "eval_every": 2_000, "updates_per_call": 10}}
 
@@ -100,8 +102,8 @@ class Agent(eqx.Module):
         return cls(c, scale, actor, copy(actor), begin(actor, c.actor_rate))
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the mean of the averaged policy."""
-        return act(self, observation, goal, key, greedy=greedy, cloned=True)
+        """Sample an action, or take the mode or mean of the averaged policy."""
+        return act(self, observation, goal, key, greedy=greedy, mean=self.config.mean_action)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""
@@ -119,8 +121,8 @@ class Agent(eqx.Module):
 def _loss(actor: Actor, batch: Batch) -> tuple[Array, Metrics]:
     log_prob = actor.log_prob(batch.observation, batch.future_goal, batch.action)
     loss = jnp.mean(losses.cloning(log_prob))
-    mean = actor.mean(batch.observation, batch.future_goal)
+    mode = actor.mode(batch.observation, batch.future_goal)
     return loss, {
         "actor/loss": loss,
-        "actor/action_error": jnp.mean(jnp.square(jax.lax.stop_gradient(mean) - batch.action)),
+        "actor/action_error": jnp.mean(jnp.square(jax.lax.stop_gradient(mode) - batch.action)),
     }

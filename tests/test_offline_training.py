@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import tdinfonce
 from offline_data import half_aimed_walks, random_walks, write
@@ -332,3 +333,29 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 def test_bad_input_without_data(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("best", [(-1.0, -1.0), (2.0, 2.0)], ids=["to become the best", "not the best"])
+def test_an_agent_that_is_not_finite_is_never_saved(
+    best: tuple[float, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, env, episodes, folder = start(tmp_path / "run", "gcbc", "point", [*TINY, "held_out=0"])
+    original = offline._Run.iterate
+    spoil = [False]
+
+    def iterate(self: Any, log: Any) -> int:
+        spoil[0], self.best = self.updates == 30, best if self.updates == 30 else self.best
+        return original(self, log)
+
+    def update(agent: Any, batches: Any, original: Any = offline.update_many) -> Any:
+        agent, metrics = original(agent, batches)
+        bad = eqx.tree_at(lambda a: a.actor.body.biases[0], agent, agent.actor.body.biases[0].at[0].set(jnp.nan))
+        return (bad if spoil[0] else agent), metrics
+
+    monkeypatch.setattr(offline._Run, "iterate", iterate)
+    monkeypatch.setattr(offline, "update_many", update)
+    with pytest.raises(UserError, match=r"actor.*not finite at update 40"):
+        go(plan, env, episodes, folder)
+    saved = sorted((folder.path / "checkpoints").rglob("*.safetensors"))
+    assert saved
+    assert all(np.isfinite(array).all() for path in saved for array in load_file(path).values())

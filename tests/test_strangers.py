@@ -164,6 +164,8 @@ def test_a_sealed_manifest_without_what_we_write_is_one_line(
         ("training", "batch_size", -1),
         ("training", "batch_size", "many"),
         ("spec", "observation_size", "2"),
+        ("spec", "observation_size", 10**9),
+        ("spec", "action_size", 0),
         ("spec", "command", [1.5]),
         (None, "env", 5),
         (None, "seed", "one"),

@@ -154,6 +154,8 @@ def read(run: Path) -> tuple[Recipe, EnvSpec]:
         plan = from_json(Recipe, stored | {"agent_config": agent_config, "training": training})
         for part in (spec, agent_config, training, plan):
             _check_types(part)
+        if not all(0 < size <= MOST_SIZE for size in (spec.observation_size, spec.action_size, spec.goal_size)):
+            raise ValueError(f"the sizes of a spec lie between 1 and {MOST_SIZE:,}")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path} is damaged or of another version: {error}") from error
     try:
@@ -255,6 +257,8 @@ MOST = {"batch_size": 10**6, "updates_per_call": 10**5, "context": 10**4, "width
 MOST |= {"critics": 100, "n_step": 10**4, "representation_size": 10**5, "latent_size": 10**5, "components": 10**5}
 MOST |= {"component_size": 10**5, "eval_episodes": 10**6, "final_episodes": 10**6}
 MOST_WIDTH = 65_536
+MOST_SIZE = 10**6
+"""Of an observation, an action or a goal."""
 MOST_ROWS = 10**7
 """Of the batches that one compiled call is given."""
 MOST_WEIGHTS = 10**8

@@ -31,6 +31,7 @@ from offline_data import random_walks, write
 from run_state import _mark, replay_of, state_of
 from tdinfonce.cli import main as command_line
 from tdinfonce.data import _segments
+from tdinfonce.data._manifest import sealed
 from tdinfonce.data.replay import Replay
 from tdinfonce.errors import UserError
 from tdinfonce.training import checkpoint, online, recipe
@@ -54,6 +55,12 @@ def go(plan: Any, env: Any, folder: RunFolder, *, resume: bool = False) -> dict[
         return plan.create_agent(env.spec, seed, scale)
 
     return online.run_online(folder, env, create, plan.agent_config.sampling, plan.training, plan.seed, resume=resume)
+
+
+def reseal(path: Path, **changes: Any) -> None:
+    """Change the manifest of a checkpoint as a stranger would who knows how it is sealed."""
+    manifest = json.loads((path / checkpoint.MANIFEST).read_bytes()) | changes
+    (path / checkpoint.MANIFEST).write_bytes(sealed(manifest))
 
 
 # --- kill -9 ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ import safety
 from offline_data import random_walks, write
 from tdinfonce.cli import main
 from tdinfonce.data import open_dataset
-from tdinfonce.data._manifest import sealed
 from tdinfonce.envs._worker import WorkerEnv
 from tdinfonce.errors import UserError
 from tdinfonce.training import checkpoint
@@ -43,12 +42,6 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     said = capsys.readouterr().err.strip()
     assert len(said.splitlines()) == 1, said
     return said
-
-
-def reseal(path: Path, **changes: Any) -> None:
-    """Change a manifest as a stranger would who knows how it is sealed."""
-    manifest = json.loads((path / checkpoint.MANIFEST).read_bytes()) | changes
-    (path / checkpoint.MANIFEST).write_bytes(sealed(manifest))
 
 
 @pytest.mark.parametrize("name", ["table.md", "figure.png", "figure.svg", "table.md.partial", "figure.png.partial"])
@@ -119,7 +112,7 @@ def held_by(run: Path, at: int) -> int:
 def test_a_replay_that_counts_wrong_gives_way_to_the_one_before(run: Path, held: Any) -> None:
     newest, before = checkpoint.found(run)[-1], held_by(run, -2)
     entry = checkpoint.read_manifest(newest)["replay"]
-    reseal(newest, replay=entry | {"held": held})
+    safety.reseal(newest, replay=entry | {"held": held})
     with pytest.warns(RuntimeWarning, match=rf"{newest.name}.*{checkpoint.found(run)[-2].name} is used instead"):
         assert len(open_dataset(str(run)).start) == before
 
@@ -146,7 +139,7 @@ def test_a_sealed_manifest_without_what_we_write_is_one_line(
     run: Path, changes: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path in checkpoint.found(run):
-        reseal(path, **changes)
+        safety.reseal(path, **changes)
     (run / "COMPLETE").unlink()
     before = sorted(path.name for path in (run / "checkpoints").iterdir())
     assert str(run) in refused(capsys, "train", "--resume", str(run))

@@ -18,5 +18,7 @@ TABLE = {
 PAPER = {f"antmaze-{task}": dict(zip(COLUMNS, row, strict=True)) for task, row in TABLE.items()}
 NOTE = (
     "The paper's figures are on D4RL's data (v2), ours on data made anew with D4RL's recipe: compare methods on one "
-    "task, not ours with the paper's cell by cell. Goal-conditioned IQL is ours; the paper's IQL is told no goal."
+    "task, not ours with the paper's cell by cell. Goal-conditioned IQL is ours; the paper's IQL is told no goal. At "
+    "`default` every method has the same number of updates, which is a small part of what its own paper trains, and a "
+    "smaller one for some than for others."
 )

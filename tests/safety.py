@@ -96,6 +96,8 @@ def kills(root: Path, times: int, saving: int, kinds: tuple[str, ...] = ("point"
             dead, hit = _kill_one(run, out, rng, window[kind], wait if index < saving else None)
             if dead and (hit or index >= saving):
                 break
+            if not dead:  # it was faster than the one that was timed
+                window[kind] *= 0.7
         killed += dead
         caught += dead and hit
         rows = 0

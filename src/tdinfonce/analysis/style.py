@@ -105,9 +105,9 @@ def save(figure: Figure, folder: Path, name: str = "figure") -> None:
     plt.close(figure)
 
 
-def save_as(figure: Figure, path: Path, dpi: int = 150) -> None:
+def save_as(figure: Figure, path: Path) -> None:
     """Write one picture whole or not at all, of the kind that its name says."""
     data = io.BytesIO()
     kind = path.suffix.removeprefix(".")
-    figure.savefig(data, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else None)
+    figure.savefig(data, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
     fill(path, data.getvalue())

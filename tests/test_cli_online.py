@@ -83,6 +83,7 @@ def test_check_env_on_a_built_in_world(capsys: pytest.CaptureFixture[str]) -> No
         (["eval"], "required"),
         (["train", "--env", "point", "--seeds", "1", "2", "--seed", "3"], "one of the two"),
         (["train", "--dataset", "data.npz", "--noise", "0.1"], "name one with --env"),
+        (["train", "--env", "point", "--noise-kind", "zeros"], "add --noise 0.1"),
         (["list", "--settings", "foo"], "unknown agent"),
         (["list", "--settings", "gcbc", "--env", "foo"], "unknown environment"),
         (["list", "--env", "point"], "--settings AGENT"),

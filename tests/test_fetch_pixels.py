@@ -1,5 +1,8 @@
 """Fetch through a camera: what the images show, and that the true state decides."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,10 +12,12 @@ import numpy as np
 import pytest
 
 from tdinfonce import envs
+from tdinfonce.cli import main
 from tdinfonce.envs import _check, _offscreen
 from tdinfonce.envs.fetch_pixels import NAMES, TASKS, FetchImageEnv
 from tdinfonce.envs.fetch_pixels import SIZE as PIXELS
 from tdinfonce.errors import UserError
+from tdinfonce.files import read_object
 from tdinfonce.training.collect import collect, uniform_policy
 
 REACH, PUSH, PICK, SLIDE = (f"fetch-{task}-image" for task in ("reach", "push", "pick-and-place", "slide"))
@@ -254,3 +259,23 @@ def test_osmesa_follows_egl_and_a_machine_without_both_is_told_what_to_install(
     assert _offscreen.open_graphics(model, 64).backend == "egl"
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
     assert _offscreen.open_graphics(model, 64).backend == "osmesa"
+
+
+@pytest.mark.parametrize("words", [("tdinfonce", "train", "--env", "fetch-reach"), ("tdinfonce.envs._offscreen",)])
+def test_a_graphics_library_that_cannot_be_loaded_is_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
+    """In a process of its own: MuJoCo looks at the variable when it is imported."""
+    asked = os.environ | {"MUJOCO_GL": "nonsense"}
+    call = [sys.executable, "-m", *words]
+    done = subprocess.run(call, capture_output=True, text=True, env=asked, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert "MUJOCO_GL=nonsense does not work here" in line
+    assert "unset it" in line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_every_image_task_trains(name: str, tmp_path: Path) -> None:
+    settings = ["env_steps=200", "warmup_steps=150", "eval_every=100", "eval_episodes=1", "final_episodes=1"]
+    assert main(["train", "--env", name, "--seed", "100", "--out", str(tmp_path / "run"), "--set", *settings]) == 0
+    assert read_object(tmp_path / "run" / "summary.json")["updates"] == 25

@@ -12,6 +12,7 @@ import pytest
 
 from tdinfonce import experiments
 from tdinfonce.analysis import grid as draw
+from tdinfonce.cli import main
 from tdinfonce.cli._signals import sigterm_as_ctrl_c
 from tdinfonce.errors import UserError
 from tdinfonce.training import checkpoint, recipe
@@ -130,6 +131,16 @@ def test_the_drop_is_of_paired_seeds(tmp_path: Path) -> None:
     draw.write_drops(tmp_path, ["qrl"], "-noisy")
     # Drops 0.3 and 0.5; the third seed has no pair. The standard error is 0.1414 / sqrt(2).
     assert "| point | QRL | 2 | 0.400 ± 0.100 | 0.200 ± 0.050 |" in (tmp_path / "table.md").read_text()
+
+
+def test_runs_with_noise_are_not_averaged_with_runs_without(tmp_path: Path) -> None:
+    for name, noise in (("a", 0.0), ("b", 0.5)):
+        words = ["--agent", "gcbc", "--set", "env_steps=300", "warmup_steps=200", "hidden=8", "eval_episodes=1"]
+        call = ["train", "--env", "point", "--noise", str(noise), "--out", str(tmp_path / name), *words]
+        assert main([*call, "final_episodes=2"]) == 0
+    assert "with 0.5 noise (resampled)" in (tmp_path / "b" / "table.md").read_text().splitlines()[0]
+    assert "noise" not in (tmp_path / "a" / "table.md").read_text()
+    assert set(draw.read_grid(tmp_path)["point"]) == {"gcbc", "gcbc-noisy"}
 
 
 def test_the_image_grid_has_the_four_tasks_and_smoke_touches_each() -> None:

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from tdinfonce import agents
+from tdinfonce.agents._common import propose
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
+from tdinfonce.training import recipe
 from tdinfonce.training.compiled import update_many
 from tdinfonce.types import EnvSpec, Episode
 
@@ -132,3 +134,77 @@ def test_a_large_multiplier_stays_finite() -> None:
     spec = EnvSpec("maze", 3, action_size=2, goal_size=3, episode_length=20)
     agent = QRL.Agent.create(jax.random.PRNGKey(0), spec, dataclasses.replace(QRL.Config(), multiplier=300.0))
     assert float(jax.nn.softplus(agent.raw_multiplier)[0]) == pytest.approx(300.0)
+
+
+def trained(updates: int, **settings: Any) -> tuple[Any, list[Any], Any]:
+    """An agent after some updates on a few walks, the metrics of the first and the last, and a batch."""
+    spec = EnvSpec("maze", len(CELLS), action_size=4, goal_size=len(CELLS), episode_length=20)
+    walks, rng = random_walks(np.arange(len(CELLS)), count=20), np.random.default_rng(2)
+    config = dataclasses.replace(QRL.Config(), **(SMALL | settings))
+    agent, metrics = QRL.Agent.create(jax.random.PRNGKey(0), spec, config), []
+    for count in (1, updates):
+        agent, measured = update_many(agent, sample(walks, rng, (count, 64), config.sampling))
+        metrics.append(measured)
+    return agent, metrics, jax.tree.map(jnp.asarray, sample(walks, rng, (64,), config.sampling))
+
+
+def test_the_policy_trusts_the_member_that_says_farther() -> None:
+    agent, _, batch = trained(5, critics=2)
+    said = [
+        np.asarray(m.distance(m.predict(m.embed(batch.observation), batch.action), m.embed_goal(batch.random_goal)))
+        for m in agent.critic
+    ]
+    assert (said[0] > said[1]).any()
+    assert (said[0] < said[1]).any(), "the members must differ for the test to mean something"
+    together = agent._distance_after(batch.observation, batch.action, batch.random_goal)
+    np.testing.assert_allclose(together, np.maximum(*said), rtol=1e-5)
+
+
+def entropy(agent: Any, batch: Any) -> float:
+    action, *_ = propose(agent.actor, batch.observation, batch.random_goal, jax.random.PRNGKey(1))
+    return -float(jnp.mean(agent.actor.log_prob(batch.observation, batch.random_goal, action)))
+
+
+def test_entropy_is_kept_by_its_weight() -> None:
+    """Walking downhill alone makes the policy narrow."""
+    (kept, (_, said), batch), (lost, _, _) = (
+        trained(200, entropy_weight=weight, entropy_rate=0.0) for weight in (100.0, 1e-6)
+    )
+    assert entropy(kept, batch) > entropy(lost, batch) + 0.3
+    assert said["actor/entropy"] == pytest.approx(entropy(kept, batch), abs=0.2)
+    assert said["actor/entropy_weight"] == pytest.approx(100.0)
+
+
+def test_the_weight_of_the_entropy_falls_while_there_is_enough() -> None:
+    agent, (_, said), batch = trained(60, entropy_weight=1.0, entropy_rate=0.01)
+    assert entropy(agent, batch) > -4, "more than the target: minus the number of action dimensions"
+    assert said["actor/entropy_weight"] < 0.9
+
+
+def test_cloning_makes_the_stored_actions_likelier() -> None:
+    def likelihood(weight: float) -> float:
+        agent, _, batch = trained(100, cloning_weight=weight)
+        return float(jnp.mean(agent.actor.log_prob(batch.observation, batch.future_goal, batch.action)))
+
+    assert likelihood(10.0) > likelihood(0.0) + 0.5
+
+
+def test_the_other_head_can_be_chosen() -> None:
+    agent, (_, last), _ = trained(5, mrn=True)
+    assert type(agent.critic[0].head).__name__ == "MRN"
+    assert np.isfinite(last["critic/loss"])
+    assert type(trained(1)[0].critic[0].head).__name__ == "IQE"
+
+
+def test_presets_are_those_of_the_original() -> None:
+    """The table of the original's online and offline scripts."""
+    for config, offline in ((QRL.PRESETS["paper"], False), (QRL.OFFLINE["paper"], True)):
+        assert (config.critics, config.components * config.component_size, config.local_tolerance) == (2, 2048, 0.25)
+        assert (config.multiplier, config.multiplier_rate, config.actor_rate) == (0.01, 1e-2, 3e-5)
+        assert (config.push_sharpness, config.push_offset) == ((0.01, 500) if offline else (0.1, 15))
+        assert (config.latent_size, config.dynamics_weight) == ((256, 1.0) if offline else (128, 0.1))
+        assert config.critic_rate == (5e-4 if offline else 1e-4)
+        assert (config.entropy_weight, config.cloning_weight) == ((0.0, 0.05) if offline else (1.0, 0.0))
+        assert (config.commanded_share, config.actor_future_share) == (0.0, 0.0 if offline else 0.5)
+    training = recipe.build("fetch-push", "qrl", "paper", 0, goal_space="full").training
+    assert (training.exploration_noise, training.exploration_episodes) == (0.3, 1.0)

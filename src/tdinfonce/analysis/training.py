@@ -41,7 +41,8 @@ def report(folder: Path) -> None:
 
 def _title(config: dict[str, Any]) -> str:
     where = config["env"] if config["kind"] == "online" else Path(config["dataset"]).name
-    return f"{label(config['agent'])} on {where}, seed {config['seed']}"
+    noise = f" with {config['noise']:g} noise ({config['noise_kind']})" if config.get("noise") else ""
+    return f"{label(config['agent'])} on {where}{noise}, seed {config['seed']}"
 
 
 def _unit(config: dict[str, Any]) -> str:

@@ -115,6 +115,8 @@ class Command:
             raise UserError("--seed is one seed and --seeds several; give one of the two")
         if self.noise and offline and self.env is None:
             raise UserError("--noise is the environment's: data are taken as they are; name one with --env")
+        if self.noise_kind != "resampled" and not self.noise:
+            raise UserError("--noise-kind says what replaces an observation, and --noise how often: add --noise 0.1")
         if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
             raise UserError(f"--threads must lie between 1 and {MOST_THREADS}; got {self.threads}")
         if self.env == "" and not offline:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tdinfonce.envs.gymnasium import quiet_imports
 from tdinfonce.errors import UserError
 
 __all__ = ["PACKAGES", "Camera", "Graphics", "Pose", "open_graphics"]
@@ -169,9 +170,9 @@ def _frustum(cameras: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
 
 def main() -> int:
     """Print which graphics library works."""
-    import mujoco
-
     try:
+        with quiet_imports():
+            import mujoco
         print(f"images are drawn by {open_graphics(mujoco.MjModel.from_xml_string('<mujoco/>'), 64).backend}")
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

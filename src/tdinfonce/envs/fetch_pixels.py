@@ -60,10 +60,10 @@ class Robot:
 
     def __init__(self, task: str) -> None:
         """Open the simulator; the markers around the hand and the target are made invisible."""
+        self._env = open_fetch(task)  # before the import: it says what is missing
         import mujoco
 
         self._mujoco = mujoco
-        self._env = open_fetch(task)
         self.episode_length = int(self._env.spec.max_episode_steps)
         self._sim = self._env.unwrapped
         self.model, self.data = self._sim.model, self._sim.data

@@ -17,6 +17,8 @@ __all__ = ["NAMES", "SETTINGS", "GymnasiumEnv", "goal_spaces", "make", "open_gym
 NAMES: dict[str, str] = {}
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
 KEYS = ("observation", "achieved_goal", "desired_goal")
+LIBRARIES = {"egl": "libegl1", "osmesa": "libosmesa6"}
+"""The Debian packages of the graphics libraries that MuJoCo can be told to use."""
 
 
 def goal_spaces(name: str) -> tuple[str, ...]:
@@ -54,11 +56,23 @@ def open_gymnasium(name: str, *, render: bool = False, **options: Any) -> Any:
 
 @contextlib.contextmanager
 def quiet_imports() -> Iterator[None]:
-    """Swallow the notice that gymnasium-robotics prints at import; show everything else it printed."""
+    """Swallow the notice that gymnasium-robotics prints at import; show everything else it printed.
+
+    While it is imported, MuJoCo loads the graphics library that ``MUJOCO_GL`` names, and fails in that library's way.
+    """
     caught = io.StringIO()
+    asked = os.environ.get("MUJOCO_GL")
     try:
         with contextlib.redirect_stderr(caught):
             yield
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:
+        if not asked:
+            raise
+        mend = f"install {LIBRARIES[asked.lower()]}, or unset it" if asked.lower() in LIBRARIES else "unset it"
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise UserError(f"MUJOCO_GL={asked} does not work here ({reason}); {mend}") from error
     finally:
         kept = [line for line in caught.getvalue().splitlines() if "Adroit" not in line and line.strip()]
         if kept:

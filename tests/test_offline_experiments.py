@@ -205,3 +205,18 @@ def test_the_share_on_a_shortest_way() -> None:
     assert (interpolation.largest_jump(maze, ends), interpolation.largest_jump(maze, points)) == (2.0, 2.0)
     assert interpolation.largest_jump(maze, points[:2]) == 1.0
     assert interpolation.largest_jump(None, points) is None
+
+
+def test_the_line_orders_states_that_the_arc_misses() -> None:
+    """Half a circle at right angles to the line: no state between is near the arc, and all are in order along it."""
+    turn = np.linspace(0, np.pi, 7)
+    states = np.stack([np.cos(turn), np.zeros(7), np.sin(turn)], axis=1)
+    start, goal = states[0], np.array([-np.cos(0.1), np.sin(0.1), 0.0])
+    far = interpolation.along(start, goal, states)
+    assert far[0] == pytest.approx(0.0)
+    assert far[-1] == pytest.approx(1.0, abs=0.01)
+    assert (np.diff(far) > 0).all()
+    left = np.arange(6, -1, -1)
+    assert interpolation._rank_correlation(left, far) == pytest.approx(-1.0)
+    assert interpolation._rank_correlation(np.array([3, 1, 1, 0]), np.arange(4)) == pytest.approx(-0.9487, abs=1e-4)
+    assert interpolation._rank_correlation(np.zeros(4), np.arange(4)) == 0.0

@@ -11,7 +11,7 @@ from tdinfonce.analysis.datasets import draw_walls
 from tdinfonce.analysis.style import COLOURS, new_figure, save
 from tdinfonce.files import fill_text
 
-__all__ = ["largest_jump", "nonparametric", "parametric", "report", "slerp", "visited", "way_share"]
+__all__ = ["along", "largest_jump", "nonparametric", "parametric", "report", "slerp", "visited", "way_share"]
 
 POINTS = 12
 """Points between start and goal, the two included."""
@@ -21,7 +21,9 @@ MEANING = (
     "points whose cell lies on a shortest way, beside that of all states; the share of the cells between the first and "
     "the last, along the way, that a point lies in, and the most cells from one point to the next, since points at "
     "both ends and none between would be on the way too; and the rank correlation of their order with the steps left, "
-    "-1 if each point is nearer to the goal than the one before."
+    "-1 if each point is nearer to the goal than the one before. Last, of all states: the rank correlation of how far "
+    "along the straight line from start to goal their representations lie with the steps left, -1 if farther along "
+    "always means nearer to the goal."
 )
 
 
@@ -50,6 +52,14 @@ def nonparametric(
     return np.argmin(gaps, axis=1)
 
 
+def along(start: np.ndarray, goal: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """How far along the line from start to goal each representation lies, at right angles to it: 0 at the start, 1 at
+    the goal.
+    """
+    line = goal - start
+    return np.asarray((states - start) @ line / max(float(line @ line), 1e-12))
+
+
 def _features(x: np.ndarray, anchors: np.ndarray) -> np.ndarray:
     logits = x @ anchors.T
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -68,8 +78,8 @@ def report(folder: Path, title: str) -> None:
     lines += [
         MEANING,
         "",
-        "| pair | interpolation | on a shortest way | all states | cells between | largest jump | order |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "| pair | interpolation | on a shortest way | all states | cells between | largest jump | order | line, all |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     for pair in range(pairs):
         start, goal, states = (arrays[name][pair] for name in ("start", "goal", "states"))
@@ -82,7 +92,8 @@ def report(folder: Path, title: str) -> None:
             _draw(axes[row][pair], places, places[index], ends, maze, share, name)
             points = places[index]
             numbers = [way_share(maze, points, *ends), way_share(maze, places, *ends), visited(maze, points, *ends)]
-            numbers += [largest_jump(maze, points), _rank_correlation(_steps_left(maze, points, ends[1]))]
+            numbers += [largest_jump(maze, points), _rank_correlation(_steps_left(maze, points, ends[1]), share)]
+            numbers += [_rank_correlation(_steps_left(maze, places, ends[1]), along(start[0], goal[0], states))]
             cells = " | ".join("unknown" if value is None else f"{value:.2f}" for value in numbers)
             lines.append(f"| {pair + 1} | {name} | {cells} |")
     figure.suptitle(title)
@@ -157,9 +168,14 @@ def _steps_left(maze: Any, points: np.ndarray, goal: np.ndarray) -> np.ndarray |
     return np.array([away[cell] for cell in cells(points)])
 
 
-def _rank_correlation(values: np.ndarray | None) -> float | None:
-    """Spearman's, of values with their order; 0 if all are equal."""
-    if values is None or len(set(values.tolist())) < 2:
+def _rank_correlation(values: np.ndarray | None, others: np.ndarray) -> float | None:
+    """Spearman's; 0 if all values are equal."""
+    if values is None or len(set(values.tolist())) < 2 or len(set(others.tolist())) < 2:
         return None if values is None else 0.0
-    ranks = np.array([np.mean(np.flatnonzero(np.sort(values) == value)) for value in values])
-    return float(np.corrcoef(np.arange(len(values)), ranks)[0, 1])
+    return float(np.corrcoef(_ranks(values), _ranks(others))[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """The place of each value in their order; equal ones share the mean of theirs."""
+    _, group, count = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(count) - (count + 1) / 2)[group])

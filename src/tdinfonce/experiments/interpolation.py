@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tdinfonce.analysis import interpolation as draw
-from tdinfonce.experiments import Experiment, _data
+from tdinfonce.experiments import Experiment, _data, antmaze
 from tdinfonce.training.represent import represent
 from tdinfonce.training.sweep import GridRun
 
@@ -31,9 +31,11 @@ class Study:
     """Whether a few random steps, made on the spot, take the place of the data set."""
 
 
+AS_THE_PAPER = ("temperature=1", "learn_temperature=false")
+"""With a temperature that is learned, and small, representations of all states lie close together."""
 BUDGETS = {
     "smoke": Study("pointmaze-umaze", _data.SMOKE, pairs=2, states=50, anchors=20, aimless=True),
-    "default": Study("antmaze-medium-play", ("updates=40_000", "eval_every=10_000", "eval_episodes=10")),
+    "default": Study("antmaze-medium-play", (*AS_THE_PAPER, *antmaze.DEFAULT)),
     "paper": Study("antmaze-medium-play", preset="paper"),
 }
 

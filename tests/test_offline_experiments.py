@@ -4,18 +4,20 @@ import dataclasses
 import json
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 pytest.importorskip("h5py")
 pytest.importorskip("gymnasium_robotics")
 
-from tdinfonce import experiments
+from tdinfonce import agents, experiments
 from tdinfonce.analysis import grid as draw
 from tdinfonce.analysis import interpolation
 from tdinfonce.cli import main
 from tdinfonce.experiments import _data, antmaze
 from tdinfonce.training import recipe
+from tdinfonce.types import EnvSpec
 
 
 def test_the_default_antmaze_grid_is_the_promised_one() -> None:
@@ -51,6 +53,18 @@ def test_agents_start_from_the_same_layers_and_rates() -> None:
             config = recipe.build(env, agent, "fast", 0, goal_space=None, dataset="data").agent_config
             rates = {config.actor_rate, getattr(config, "critic_rate", config.actor_rate)}
             assert (config.layer_norm, config.hidden, rates) == (True, (256, 256), {1e-3}), (env, agent)
+
+
+@pytest.mark.parametrize("name", ["gcbc", "contrastive-rl", "qrl", "gc-iql"])
+def test_policies_fitted_by_likelihood_act_by_their_mean(name: str) -> None:
+    spec = EnvSpec("maze", 4, action_size=2, goal_size=2, episode_length=20)
+    config = recipe.build("antmaze-umaze", name, "fast", 0, goal_space=None, dataset="data").agent_config
+    agent = agents.load(name).Agent.create(jax.random.PRNGKey(0), spec, config)
+    state, goal = np.ones(4, np.float32), np.ones(2, np.float32)
+    action = agent.act(state, goal, jax.random.PRNGKey(1), greedy=True)
+    actor = getattr(agent, "average", None) or agent.actor
+    np.testing.assert_allclose(action, actor.mean(state, goal), rtol=1e-5)
+    assert np.abs(actor.mean(state, goal) - actor.mode(state, goal)).max() > 1e-4, "else nothing is told"
 
 
 def test_values_reach_the_whole_maze_within_the_default_budget() -> None:

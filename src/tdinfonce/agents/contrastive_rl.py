@@ -80,6 +80,8 @@ class Config:
     """Weight of the squared log-sum-exp of each row."""
     cloning_share: float = 0.0
     """Offline: share of the negative log-likelihood of the stored actions; the logit weighs one minus it. 0 online."""
+    mean_action: bool = False
+    """Whether the greedy action is the policy's mean instead of tanh(loc), which is bolder."""
 
     @property
     def sampling(self) -> GoalSampling:
@@ -106,7 +108,9 @@ PRESETS = {
 }
 OFFLINE_GOALS: Any = {"commanded_share": 0.0, "actor_future_share": 1.0, "cloning_share": 0.05}
 OFFLINE = {
-    "fast": replace(PRESETS["fast"], discount=0.99, layer_norm=True, mean_penalty=0.01, **OFFLINE_GOALS),
+    "fast": replace(
+        PRESETS["fast"], discount=0.99, layer_norm=True, mean_penalty=0.01, mean_action=True, **OFFLINE_GOALS
+    ),
     "paper": replace(
         PRESETS["paper"],
         hidden=(1024, 1024),
@@ -143,8 +147,8 @@ class Agent(eqx.Module):
         return cls(config, key, scale, actor, copy(actor), critic, *states)
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the mode of the averaged policy."""
-        return act(self, observation, goal, key, greedy=greedy)
+        """Sample an action, or take the mode or mean of the averaged policy."""
+        return act(self, observation, goal, key, greedy=greedy, mean=self.config.mean_action)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""

@@ -102,6 +102,8 @@ class Config:
     """Learning rate of the entropy's weight."""
     cloning_weight: float = 0.0
     """Weight of the log-likelihood of the stored actions; for data that the policy did not collect."""
+    mean_action: bool = False
+    """Whether the greedy action is the policy's mean instead of tanh(loc), which is bolder."""
     commanded_share: float = 0.4
     """Share of goals that were commanded among the goals the actor is trained on."""
     actor_future_share: float = 0.3
@@ -148,6 +150,7 @@ OFFLINE = {
         push_sharpness=0.01,
         dynamics_weight=1.0,
         cloning_weight=0.05,
+        mean_action=True,
         commanded_share=0.0,
         actor_future_share=0.5,
     ),
@@ -222,8 +225,8 @@ class Agent(eqx.Module):
         )
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the mode of the averaged policy."""
-        return act(self, observation, goal, key, greedy=greedy)
+        """Sample an action, or take the mode or mean of the averaged policy."""
+        return act(self, observation, goal, key, greedy=greedy, mean=self.config.mean_action)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""

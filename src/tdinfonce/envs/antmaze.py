@@ -24,6 +24,8 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
 WIDE = {"hidden": (1024,) * 4, "goal_hidden": (1024,) * 4, "batch_size": 1024}
 OFFLINE = {(f"antmaze-large-{name}", "paper", "td-infonce"): WIDE for name in ("play", "diverse")}
 """The paper's larger networks and batches."""
+OFFLINE |= {(name, "fast", "contrastive-rl"): {"cloning_share": 0.5} for name in NAMES}
+"""The best of what was tried; see docs/offline-findings.md."""
 MAZES = {"umaze": ("U_MAZE", 700, (0, 8)), "medium": ("MEDIUM_MAZE", 1000, (20, 20))}
 MAZES |= {"large": ("LARGE_MAZE", 1000, (32, 24))}
 """The map of gymnasium-robotics (its walls are D4RL's), the steps of an episode, and the evaluation goal."""

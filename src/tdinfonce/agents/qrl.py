@@ -146,10 +146,12 @@ ONLINE_TRAINING = {"paper": {"exploration_noise": 0.3, "exploration_episodes": 1
 OFFLINE = {
     "fast": Config(
         discount=0.99,
+        multiplier=100.0,
+        multiplier_rate=0.1,
         push_offset=500.0,
         push_sharpness=0.01,
         dynamics_weight=1.0,
-        cloning_weight=0.05,
+        cloning_weight=2.0,
         mean_action=True,
         commanded_share=0.0,
         actor_future_share=0.5,

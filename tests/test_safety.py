@@ -11,6 +11,7 @@ import stat
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -271,9 +272,16 @@ def test_a_signal_saves_at_the_next_safe_point(tmp_path: Path) -> None:
     words += ["env_steps=100000000", "eval_every=50000000", "--out", str(tmp_path / "run")]
     with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
         assert run.stderr is not None
-        next((line for line in run.stderr if "steps/s" in line), None)  # its progress: it is under way
+        limit = threading.Timer(300, run.kill)
+        limit.start()
+        error = ""
+        for line in run.stderr:
+            error += line
+            if "steps/s" in line:  # its progress: it is under way
+                break
         run.send_signal(signal.SIGTERM)
-        _, error = run.communicate(timeout=120)
+        error += run.communicate(timeout=120)[1]
+        limit.cancel()
     assert run.returncode == 75, error
     assert f"stopped by SIGTERM; continue with: tdinfonce train --resume {tmp_path / 'run'}" in error
     assert "Traceback" not in error

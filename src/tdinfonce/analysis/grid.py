@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.ticker import EngFormatter
 
 from tdinfonce.analysis.curves import deviation
-from tdinfonce.analysis.style import NOISY, label, new_figure, save, series_style
-from tdinfonce.analysis.training import evaluations
+from tdinfonce.analysis.style import label, new_figure, save, series_style
+from tdinfonce.analysis.training import evaluations, noise_of
 from tdinfonce.errors import UserError
 from tdinfonce.files import fill_text, read_object
 
@@ -56,8 +56,7 @@ def read_grid(root: Path) -> dict[str, dict[str, Series]]:
         folder, config = path.parent, read_object(path)
         if config.get("kind") not in ("online", "offline"):
             continue
-        task = config["env"] or Path(config["dataset"]).name
-        variant = config["agent"] + (NOISY if config.get("noise") else "")
+        task, variant = (config["env"] or Path(config["dataset"]).name) + noise_of(config), config["agent"]
         if folder.name.count("--") == 2:
             task, variant, _ = folder.name.split("--")
         curve = {row["step"]: row for row in evaluations(folder) if not row["final"]}

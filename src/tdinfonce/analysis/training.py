@@ -10,7 +10,7 @@ from tdinfonce.analysis.style import label, new_figure, plt, save, save_as
 from tdinfonce.errors import UserError
 from tdinfonce.files import fill_text, read_metrics, read_object
 
-__all__ = ["draw_frames", "draw_paths", "evaluations", "report"]
+__all__ = ["draw_frames", "draw_paths", "evaluations", "noise_of", "report"]
 
 
 def report(folder: Path) -> None:
@@ -41,8 +41,12 @@ def report(folder: Path) -> None:
 
 def _title(config: dict[str, Any]) -> str:
     where = config["env"] if config["kind"] == "online" else Path(config["dataset"]).name
-    noise = f" with {config['noise']:g} noise ({config['noise_kind']})" if config.get("noise") else ""
-    return f"{label(config['agent'])} on {where}{noise}, seed {config['seed']}"
+    return f"{label(config['agent'])} on {where}{noise_of(config)}, seed {config['seed']}"
+
+
+def noise_of(config: dict[str, Any]) -> str:
+    """What a run's title says of the noise in its observations."""
+    return f" with {config['noise']:g} noise ({config['noise_kind']})" if config.get("noise") else ""
 
 
 def _unit(config: dict[str, Any]) -> str:

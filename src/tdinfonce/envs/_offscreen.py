@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdinfonce.envs.gymnasium import quiet_imports
+from tdinfonce.envs.gymnasium import LIBRARIES, quiet_imports
 from tdinfonce.errors import UserError
 
 __all__ = ["PACKAGES", "Camera", "Graphics", "Pose", "open_graphics"]
 
 BACKENDS = ("egl", "osmesa")
-PACKAGES = "libegl1 libgl1 libgl1-mesa-dri"
+PACKAGES = LIBRARIES["egl"]
 EGL_PLATFORM_DEVICE = 0x313F
 HIDDEN = 5
 """A geometry group that is not drawn."""

@@ -25,6 +25,7 @@ WIDE = {"hidden": (1024,) * 4, "goal_hidden": (1024,) * 4, "batch_size": 1024}
 OFFLINE = {(f"antmaze-large-{name}", "paper", "td-infonce"): WIDE for name in ("play", "diverse")}
 """The paper's larger networks and batches."""
 OFFLINE |= {(name, "fast", "contrastive-rl"): {"cloning_share": 0.5} for name in NAMES}
+OFFLINE |= {(name, "fast", "qrl"): {"cloning_weight": 2.0} for name in NAMES}
 """The best of what was tried; see docs/offline-findings.md."""
 MAZES = {"umaze": ("U_MAZE", 700, (0, 8)), "medium": ("MEDIUM_MAZE", 1000, (20, 20))}
 MAZES |= {"large": ("LARGE_MAZE", 1000, (32, 24))}

@@ -17,7 +17,7 @@ __all__ = ["NAMES", "SETTINGS", "GymnasiumEnv", "goal_spaces", "make", "open_gym
 NAMES: dict[str, str] = {}
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
 KEYS = ("observation", "achieved_goal", "desired_goal")
-LIBRARIES = {"egl": "libegl1", "osmesa": "libosmesa6"}
+LIBRARIES = {"egl": "libegl1 libgl1 libgl1-mesa-dri", "osmesa": "libosmesa6"}
 """The Debian packages of the graphics libraries that MuJoCo can be told to use."""
 
 
@@ -72,7 +72,7 @@ def quiet_imports() -> Iterator[None]:
             raise
         mend = f"install {LIBRARIES[asked.lower()]}, or unset it" if asked.lower() in LIBRARIES else "unset it"
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise UserError(f"MUJOCO_GL={asked} does not work here ({reason}); {mend}") from error
+        raise UserError(f"cannot load the simulator with MUJOCO_GL={asked} ({reason}); {mend}") from error
     finally:
         kept = [line for line in caught.getvalue().splitlines() if "Adroit" not in line and line.strip()]
         if kept:

@@ -32,7 +32,7 @@ class Study:
 
 
 AS_THE_PAPER = ("temperature=1", "learn_temperature=false")
-"""With a temperature that is learned, and small, representations of all states lie close together."""
+"""With the small temperature that `fast` learns, angles tell less of the way; see docs/offline-findings.md."""
 BUDGETS = {
     "smoke": Study("pointmaze-umaze", _data.SMOKE, pairs=2, states=50, anchors=20, aimless=True),
     "default": Study("antmaze-medium-play", (*AS_THE_PAPER, *antmaze.DEFAULT)),

@@ -12,9 +12,12 @@ pytest.importorskip("h5py")
 pytest.importorskip("gymnasium_robotics")
 
 from tdinfonce import agents, experiments
+from tdinfonce.agents._common import training_goals
 from tdinfonce.analysis import grid as draw
 from tdinfonce.analysis import interpolation
 from tdinfonce.cli import main
+from tdinfonce.data.episodes import Episodes
+from tdinfonce.data.sampler import sample
 from tdinfonce.experiments import _data, antmaze
 from tdinfonce.training import recipe
 from tdinfonce.types import EnvSpec
@@ -53,6 +56,28 @@ def test_agents_start_from_the_same_layers_and_rates() -> None:
             config = recipe.build(env, agent, "fast", 0, goal_space=None, dataset="data").agent_config
             rates = {config.actor_rate, getattr(config, "critic_rate", config.actor_rate)}
             assert (config.layer_norm, config.hidden, rates) == (True, (256, 256), {1e-3}), (env, agent)
+
+
+def test_far_goals_are_learned_from_where_the_maze_is_large() -> None:
+    """Of walks that reach their goal early, future states are where the ant already is; where they were sent is not."""
+    steps, walks = 1000, 20
+    place = np.minimum(np.arange(steps + 1) / 150, 1)[:, None] * np.full((walks, 1, 2), 20.0)
+    observation = np.concatenate([place, np.zeros((walks, steps + 1, 27))], axis=2).reshape(-1, 29).astype(np.float32)
+    episodes = Episodes(
+        observation=observation,
+        achieved=observation[:, :2],
+        action=np.zeros((walks * (steps + 1), 8), np.float32),
+        start=np.arange(walks) * (steps + 1),
+        length=np.full(walks, steps),
+        goal=np.full((walks, 2), 20.0, np.float32),
+    )
+    share = {}
+    for env in ("antmaze-umaze", "antmaze-medium-diverse"):
+        config = recipe.build(env, "td-infonce", "fast", 0, goal_space=None, dataset="data").agent_config
+        batch = sample(episodes, np.random.default_rng(0), (20_000,), config.sampling)
+        goal = training_goals(batch, config.commanded_share, config.actor_future_share)
+        share[env] = float(np.mean(np.linalg.norm(goal - batch.observation[:, :2], axis=1) > 24))
+    assert share["antmaze-medium-diverse"] > 2 * share["antmaze-umaze"], share
 
 
 @pytest.mark.parametrize("name", ["gcbc", "contrastive-rl", "qrl", "gc-iql"])

@@ -28,13 +28,13 @@ OFFLINE |= {(name, "fast", "contrastive-rl"): {"cloning_share": 0.5} for name in
 OFFLINE |= {(name, "fast", "qrl"): {"cloning_weight": 2.0} for name in NAMES}
 """The best of what was tried; see docs/offline-findings.md."""
 FAR = [name for name in NAMES if "umaze" not in name]
-SENT: dict[str, Any] = {
+LONG_WAYS: dict[str, Any] = {
     "commanded_share": 0.5,
     "actor_future_share": 0.5,
     "cloning_share": 0.3,
     "monte_carlo_weight": 0.25,
 }
-OFFLINE |= {(name, "fast", "td-infonce"): SENT for name in FAR}
+OFFLINE |= {(name, "fast", "td-infonce"): LONG_WAYS for name in FAR}
 OFFLINE |= {(name, "fast", agent): {"uniform_future": True} for name in FAR for agent in ("gcbc", "gc-iql")}
 """A stored walk is at its goal long before its episode ends, so nearly every future state is where the ant already is:
 one in 1,300 is eight cells off or more, and the evaluation asks for ten. Where a walk was sent is far, and fits its

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tdinfonce.analysis import interpolation
-from tdinfonce.training.represent import represent
+from tdinfonce.estimate.represent import represent
 
 if __name__ == "__main__":
     run, out = Path(sys.argv[1]), Path(sys.argv[2])

@@ -14,7 +14,7 @@ import numpy as np
 from tdinfonce import agents
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
-from tdinfonce.training import recipe
+from tdinfonce.plans import plan as recipe
 from tdinfonce.training.compiled import update_many
 from tdinfonce.types import EnvSpec, Episode
 

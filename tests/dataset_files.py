@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as tensor_bytes
 
-from tdinfonce.data._minari_write import Recorded, write_minari
 from tdinfonce.data.replay import Replay
+from tdinfonce.data.writer import Recorded, write_minari
 from tdinfonce.types import EnvSpec, Episode
 
 OBSERVATION, ACTION, GOAL = 4, 2, 2

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tdinfonce.data import _segments
-from tdinfonce.files import read_metrics
-from tdinfonce.training import checkpoint
+from tdinfonce.runs import checkpoint
+from tdinfonce.runs import segments as _segments
+from tdinfonce.system.files import read_metrics
 
 
 def state_of(run: Path) -> dict[str, Any]:
     """Parameters and optimiser, replay, unlogged metrics and log of a run, without times."""
-    path = checkpoint.found(run)[-1]
+    path = checkpoint.list_checkpoints(run)[-1]
     counters, parts = checkpoint.read(path, "agent", "progress")
     parts["progress"].pop("seconds")
     marks = {f"{part} {name}": _mark(array) for part, arrays in parts.items() for name, array in arrays.items()}

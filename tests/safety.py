@@ -30,12 +30,14 @@ from bad_inputs import bad_calls
 from offline_data import random_walks, write
 from run_state import _mark, replay_of, state_of
 from tdinfonce.cli import main as command_line
-from tdinfonce.data import _segments
-from tdinfonce.data._manifest import sealed
 from tdinfonce.data.replay import Replay
 from tdinfonce.errors import UserError
-from tdinfonce.training import checkpoint, online, recipe
-from tdinfonce.training.run_folder import RunFolder
+from tdinfonce.plans import plan as recipe
+from tdinfonce.runs import checkpoint
+from tdinfonce.runs import segments as _segments
+from tdinfonce.runs.folder import RunFolder
+from tdinfonce.runs.manifest import sealed
+from tdinfonce.training import online
 from tdinfonce.types import GoalEnv, Start, Step
 
 Figures = dict[str, Any]
@@ -161,7 +163,7 @@ def damage(root: Path, flips: int, cuts: int, deletions: int) -> Figures:
     """Damage one file that the newest checkpoint needs, then load: the file must be named, and nothing bad loaded."""
     plan, env, folder = start(root / "base")
     go(plan, env, folder)
-    steps = [path.name for path in checkpoint.found(folder.path)]
+    steps = [path.name for path in checkpoint.list_checkpoints(folder.path)]
     good = {name: _stored(folder.path / "checkpoints" / name) for name in steps[-2:]}
     rng, named, previous, mended = random.Random(1), 0, 0, 0
     ways = [_flip] * flips + [_cut] * cuts + [lambda path, rng: path.unlink()] * deletions

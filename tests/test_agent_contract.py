@@ -17,11 +17,11 @@ from tdinfonce.agents._common import mix_goals, polyak, reached, scale_batch, tr
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
-from tdinfonce.training import recipe
+from tdinfonce.plans import plan as recipe
+from tdinfonce.plans.plan import field_help
 from tdinfonce.training.compiled import update_many
 from tdinfonce.training.offline import OfflineConfig
 from tdinfonce.training.online import PRESETS, OnlineConfig
-from tdinfonce.training.recipe import field_help
 from tdinfonce.types import Batch, EnvSpec, Episode, InputScale
 
 SPEC = EnvSpec("test", observation_size=5, action_size=2, goal_size=3, episode_length=10, tolerance=0.8)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tdinfonce.analysis.curves import deviation, size_to_reach
 from tdinfonce.analysis.tabular import Results, efficiency_factors, factor, factors_at_one_step_size, markdown_table
-from tdinfonce.training.run_folder import RunFolder
+from tdinfonce.runs.folder import RunFolder
 
 
 def test_a_power_law_is_inverted_exactly():

@@ -171,7 +171,7 @@ def test_a_million_transitions_open_in_five_seconds_within_one_and_a_half_times_
     action = rng.uniform(-1, 1, (1000, 1001, 8)).astype(np.float32)
     size = observation.nbytes + action.nbytes
     if kind == "minari":
-        from tdinfonce.data._minari_write import Recorded, write_minari
+        from tdinfonce.data.writer import Recorded, write_minari
         from tdinfonce.types import EnvSpec
 
         episodes = (

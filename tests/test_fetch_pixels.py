@@ -17,7 +17,7 @@ from tdinfonce.envs import _check, _offscreen
 from tdinfonce.envs.fetch_pixels import NAMES, TASKS, FetchImageEnv
 from tdinfonce.envs.fetch_pixels import SIZE as PIXELS
 from tdinfonce.errors import UserError
-from tdinfonce.files import read_object
+from tdinfonce.system.files import read_object
 from tdinfonce.training.collect import collect, uniform_policy
 
 REACH, PUSH, PICK, SLIDE = (f"fetch-{task}-image" for task in ("reach", "push", "pick-and-place", "slide"))

@@ -13,8 +13,8 @@ pytest.importorskip("gymnasium_robotics")
 from tdinfonce.analysis.datasets import flipped_share, reach_rate
 from tdinfonce.cli import main
 from tdinfonce.data import open_dataset, read_record
-from tdinfonce.training import generate
-from tdinfonce.training.behaviour import behaviour_for, record_episode
+from tdinfonce.recording import generate
+from tdinfonce.recording.behaviour import behaviour_for, record_episode
 
 LAYERS = {"fc0": (256, 29), "fc1": (256, 256), "last_fc": (8, 256), "last_fc_log_std": (8, 256)}
 

@@ -13,10 +13,11 @@ import pytest
 from tdinfonce import experiments
 from tdinfonce.analysis import grid as draw
 from tdinfonce.cli import main
-from tdinfonce.cli._signals import sigterm_as_ctrl_c
 from tdinfonce.errors import UserError
-from tdinfonce.training import checkpoint, recipe
-from tdinfonce.training.sweep import GridRun, run_grid
+from tdinfonce.plans import plan as recipe
+from tdinfonce.runs import checkpoint
+from tdinfonce.scale.grid import GridRun, run_grid
+from tdinfonce.system.signals import sigterm_as_ctrl_c
 
 TINY = ("hidden=8", "env_steps=200", "warmup_steps=100", "eval_every=100", "eval_episodes=2", "final_episodes=2")
 TINY += ("batch_size=16", "updates_per_call=5")
@@ -47,7 +48,7 @@ def test_a_stopped_grid_stops_its_runs(tmp_path: Path) -> None:
     cell = GridRun("point--gcbc--0", "point", "gcbc", 0, settings=(*TINY, "env_steps=100000000"))
 
     def stop() -> None:
-        while not checkpoint.found(tmp_path / cell.name):
+        while not checkpoint.list_checkpoints(tmp_path / cell.name):
             time.sleep(0.1)
         os.kill(os.getpid(), signal.SIGTERM)
 

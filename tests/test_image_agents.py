@@ -16,9 +16,9 @@ from tdinfonce.agents._common import reached, scale_batch
 from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
+from tdinfonce.plans.plan import build
+from tdinfonce.runs.folder import RunFolder
 from tdinfonce.training.online import OnlineConfig, run_online
-from tdinfonce.training.recipe import build
-from tdinfonce.training.run_folder import RunFolder
 from tdinfonce.types import Batch, EnvSpec, Episode, Start, Step
 
 SPEC = EnvSpec("dots", 768, 2, 768, 10, tolerance=0.2, goal_space="image", image=(16, 16, 3))

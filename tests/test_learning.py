@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tdinfonce import agents
-from tdinfonce.training import recipe
+from tdinfonce.plans import plan as recipe
+from tdinfonce.runs.folder import RunFolder
 from tdinfonce.training.online import run_online
-from tdinfonce.training.run_folder import RunFolder
 
 
 def train(name: str, out: Path, seed: int, **settings: object) -> dict:

@@ -11,7 +11,7 @@ from tdinfonce import envs
 from tdinfonce.cli import main
 from tdinfonce.envs._maze import Grid
 from tdinfonce.errors import UserError
-from tdinfonce.training.navigate import Waypoints
+from tdinfonce.recording.waypoints import Waypoints
 
 WALLS = [[1, 1, 1, 1, 1], [1, 0, 0, 0, 1], [1, 1, 1, 0, 1], [1, 0, 0, 0, 1], [1, 1, 1, 1, 1]]
 POLICY = os.environ.get("TDINFONCE_ANT_POLICY", "")
@@ -184,7 +184,7 @@ def test_pictures_from_above() -> None:
 @pytest.mark.skipif(not Path(POLICY).is_file(), reason="no ant policy: set TDINFONCE_ANT_POLICY to the file of weights")
 def test_the_policy_reaches_the_goal_of_umaze() -> None:
     """D4RL's recipe with its own policy: sampled action, noise of 0.2, waypoints; at least 85 % of episodes."""
-    from tdinfonce.training.behaviour import behaviour_for
+    from tdinfonce.recording.behaviour import behaviour_for
 
     behaviour = behaviour_for("antmaze-umaze", "navigate", Path(POLICY))
     env, reached = behaviour.env, 0

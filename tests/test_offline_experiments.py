@@ -19,7 +19,7 @@ from tdinfonce.cli import main
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
 from tdinfonce.experiments import _data, antmaze
-from tdinfonce.training import recipe
+from tdinfonce.plans import plan as recipe
 from tdinfonce.types import EnvSpec
 
 

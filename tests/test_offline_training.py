@@ -21,11 +21,12 @@ from tdinfonce import agents, envs
 from tdinfonce.cli import main
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.errors import Stopped, UserError
-from tdinfonce.files import read_metrics
-from tdinfonce.training import offline, recipe
+from tdinfonce.plans import plan as recipe
+from tdinfonce.runs.folder import RunFolder
+from tdinfonce.system.files import read_metrics
+from tdinfonce.training import offline
 from tdinfonce.training.collect import remembering
 from tdinfonce.training.compiled import create
-from tdinfonce.training.run_folder import RunFolder
 from tdinfonce.types import EnvSpec, Episode, History
 
 TINY = ["hidden=8", "updates=40", "eval_every=20", "updates_per_call=10", "batch_size=16", "eval_episodes=2"]

@@ -18,11 +18,13 @@ import tdinfonce
 from run_state import state_of
 from tdinfonce import agents
 from tdinfonce.errors import Stopped, UserError
-from tdinfonce.files import read_metrics
-from tdinfonce.training import checkpoint, online, recipe
+from tdinfonce.plans import plan as recipe
+from tdinfonce.runs import checkpoint
+from tdinfonce.runs.folder import RunFolder
+from tdinfonce.runs.log import averages, pack, unpack
+from tdinfonce.system.files import read_metrics
+from tdinfonce.training import online
 from tdinfonce.training.collect import Exploration, collect, uniform_policy
-from tdinfonce.training.log import averages, pack, unpack
-from tdinfonce.training.run_folder import RunFolder
 from tdinfonce.training.scale import growth, scale_of
 from tdinfonce.types import InputScale
 
@@ -111,7 +113,7 @@ def test_load_acts_without_environment_or_replay(finished: Path, tmp_path: Path)
 def damage(run: Path, tmp_path: Path, name: str) -> Path:
     copy = tmp_path / "damaged"
     shutil.copytree(run, copy)
-    return checkpoint.found(copy)[-1] / name
+    return checkpoint.list_checkpoints(copy)[-1] / name
 
 
 def test_a_flipped_bit_is_noticed(finished: Path, tmp_path: Path) -> None:
@@ -128,11 +130,11 @@ def test_damaged_checkpoints_are_named_and_skipped(finished: Path, tmp_path: Pat
     copy = tmp_path / "damaged"
     with pytest.warns(RuntimeWarning, match=r"agent.safetensors is missing; .*000000000300 is used instead"):
         assert tdinfonce.load(str(copy)).env_steps == 300
-    (checkpoint.found(copy)[-2] / "manifest.json").write_text("{")
+    (checkpoint.list_checkpoints(copy)[-2] / "manifest.json").write_text("{")
     with pytest.warns(RuntimeWarning) as seen:
         assert tdinfonce.load(str(copy)).env_steps == 200
     assert any("not a checkpoint" in str(warning.message) for warning in seen)
-    shutil.rmtree(checkpoint.found(copy)[0])
+    shutil.rmtree(checkpoint.list_checkpoints(copy)[0])
     with pytest.raises(UserError, match=r"no checkpoint of .* is whole"):
         tdinfonce.load(str(copy))
     assert tdinfonce.load(str(copy), best=True).env_steps > 0
@@ -148,7 +150,7 @@ def test_a_half_written_checkpoint_is_ignored(finished: Path, tmp_path: Path) ->
     shutil.copytree(finished, copy)
     half = copy / "checkpoints" / "999999999999.partial"
     half.mkdir()
-    assert checkpoint.found(copy)[-1].name == "000000000400"
+    assert checkpoint.list_checkpoints(copy)[-1].name == "000000000400"
     assert tdinfonce.load(str(copy)).env_steps == 400
 
 
@@ -220,7 +222,7 @@ def test_freed_memory_is_kept() -> None:
     program = """
 import resource, sys
 import numpy as np
-from tdinfonce.machine import keep_freed_memory
+from tdinfonce.system.machine import keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
 def faults():

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tdinfonce import peers
-from tdinfonce.cli import _race, main
-from tdinfonce.cli._race import Race, Reading
+from tdinfonce.bench import peers
+from tdinfonce.bench import race as _race
+from tdinfonce.bench.race import Race, Reading
+from tdinfonce.cli import main
 from tdinfonce.errors import UserError
 
 SPEAK = """

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tdinfonce.errors import UserError
-from tdinfonce.files import read_metrics
-from tdinfonce.training.run_folder import RunFolder
+from tdinfonce.runs.folder import RunFolder
+from tdinfonce.system.files import read_metrics
 
 
 def test_a_run_says_what_ran(tmp_path):

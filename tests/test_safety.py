@@ -26,10 +26,11 @@ from tdinfonce import agents, experiments
 from tdinfonce.cli import main
 from tdinfonce.data.replay import Replay
 from tdinfonce.errors import UserError
-from tdinfonce.files import fill, read_bytes, read_json, sha256
-from tdinfonce.training import checkpoint, online
-from tdinfonce.training.log import MetricLog
-from tdinfonce.training.run_folder import RunFolder
+from tdinfonce.runs import checkpoint
+from tdinfonce.runs.folder import RunFolder
+from tdinfonce.runs.log import MetricLog
+from tdinfonce.system.files import read_bytes, read_json, sha256, write_atomic
+from tdinfonce.training import online
 from tdinfonce.types import Episode
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -53,7 +54,7 @@ def test_damage_is_named_and_never_loaded(tmp_path: Path) -> None:
 
 
 def test_every_byte_of_a_manifest_counts(finished: Path, tmp_path: Path) -> None:
-    newest = shutil.copytree(checkpoint.found(finished)[-1], tmp_path / "000000000400")
+    newest = shutil.copytree(checkpoint.list_checkpoints(finished)[-1], tmp_path / "000000000400")
     manifest = newest / checkpoint.MANIFEST
     whole = manifest.read_bytes()
     assert checkpoint.read_manifest(newest)["counters"]["env_steps"] == 400
@@ -85,7 +86,7 @@ def test_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / "new.partial").symlink_to(victim)
-    fill(tmp_path / "new", b"data")
+    write_atomic(tmp_path / "new", b"data")
     assert (victim.read_text(), (tmp_path / "new").read_text()) == ("mine", "data")
 
 
@@ -168,10 +169,10 @@ def test_the_replay_is_written_once(finished: Path) -> None:
     """Each segment belongs to one save; what has left the ring is removed."""
     names = sorted(path.name for path in (finished / "checkpoints" / "replay").iterdir())
     assert all(one.split("-")[1].startswith(two.split("-")[0]) for one, two in itertools.pairwise(names))
-    needed = {s.name for path in checkpoint.found(finished) for s in checkpoint._needed(path)}
+    needed = {s.name for path in checkpoint.list_checkpoints(finished) for s in checkpoint._needed(path)}
     assert set(names) == needed == {path.name for path in (finished / "checkpoints" / "replay-copy").iterdir()}
-    assert len(checkpoint.found(finished)) == 3
-    assert len(checkpoint.found(finished, best=True)) == 1
+    assert len(checkpoint.list_checkpoints(finished)) == 3
+    assert len(checkpoint.list_checkpoints(finished, best=True)) == 1
 
 
 def killed_and_straight(root: Path, settings: list[str], agent: str = "gcbc") -> bool:
@@ -216,7 +217,7 @@ def test_a_segment_is_mended_from_the_ring_on_disk(tmp_path: Path) -> None:
 
 def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
     run = RunFolder.create(tmp_path / "run", {})
-    code = "import sys\nfrom tdinfonce.training.run_folder import RunFolder\nfrom pathlib import Path\n"
+    code = "import sys\nfrom tdinfonce.runs.folder import RunFolder\nfrom pathlib import Path\n"
     code += "with RunFolder(Path(sys.argv[1])).locked(): print('mine', flush=True); sys.stdin.read()"
     words = [sys.executable, "-c", code, str(run.path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
@@ -293,7 +294,7 @@ def test_a_second_signal_ends_at_once() -> None:
     """In a process of its own; two signals may arrive as one, so the second waits for the first."""
     program = """
 import os, signal
-from tdinfonce.training.stop import Stop
+from tdinfonce.system.signals import Stop
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with Stop() as stop:
     os.kill(os.getpid(), signal.SIGINT)
@@ -317,24 +318,24 @@ def test_nothing_in_the_source_runs_stored_code() -> None:
 
 def spoil_manifest(run: Path, **changes: Any) -> None:
     """A manifest that is in order by its own SHA-256, but lies."""
-    safety.reseal(checkpoint.found(run)[-1], **changes)
+    safety.reseal(checkpoint.list_checkpoints(run)[-1], **changes)
 
 
 def put(run: Path, data: bytes) -> None:
     """An agent file of any content, with a manifest to match."""
-    path = checkpoint.found(run)[-1]
+    path = checkpoint.list_checkpoints(run)[-1]
     (path / "agent.safetensors").write_bytes(data)
     files = read_json(path / "manifest.json")["files"]
     spoil_manifest(run, files=files | {"agent.safetensors": [len(data), sha256(data)]})
 
 
 def traverse(run: Path) -> None:
-    files = read_json(checkpoint.found(run)[-1] / "manifest.json")["files"]
+    files = read_json(checkpoint.list_checkpoints(run)[-1] / "manifest.json")["files"]
     spoil_manifest(run, files=files | {"../../../secret.safetensors": [3, "x"]})
 
 
 def link(run: Path) -> None:
-    path = checkpoint.found(run)[-1] / "agent.safetensors"
+    path = checkpoint.list_checkpoints(run)[-1] / "agent.safetensors"
     secret = run.parent / "secret"
     shutil.move(path, secret)
     path.symlink_to(secret)
@@ -348,7 +349,7 @@ def inflate(path: Path, size: int = 1 << 42) -> None:
 
 def inflate_agent(run: Path) -> None:
     """An agent file beyond all memory, with a manifest that says so."""
-    path = checkpoint.found(run)[-1]
+    path = checkpoint.list_checkpoints(run)[-1]
     inflate(path / "agent.safetensors")
     files = read_json(path / "manifest.json")["files"]
     spoil_manifest(run, files=files | {"agent.safetensors": [1 << 42, "x"]})
@@ -356,7 +357,7 @@ def inflate_agent(run: Path) -> None:
 
 def inflate_replay(run: Path) -> None:
     """Episodes beyond all memory, in both copies, with a manifest that says so."""
-    path = checkpoint.found(run)[-1]
+    path = checkpoint.list_checkpoints(run)[-1]
     entry = read_json(path / "manifest.json")["replay"]
     first, last, *_ = entry["segments"][-1]
     for place in ("replay", "replay-copy"):
@@ -366,7 +367,7 @@ def inflate_replay(run: Path) -> None:
 
 def leave_out_agent(run: Path) -> None:
     """An agent file of any size that the manifest does not name."""
-    path = checkpoint.found(run)[-1]
+    path = checkpoint.list_checkpoints(run)[-1]
     inflate(path / "agent.safetensors")
     files = read_json(path / "manifest.json")["files"]
     spoil_manifest(run, files={name: value for name, value in files.items() if name != "agent.safetensors"})
@@ -389,7 +390,7 @@ HOSTILE = {
         run, header('{"x":{"dtype":"F32","shape":[1152921504606846976],"data_offsets":[0,4]}}')
     ),
     "deep header": lambda run: put(run, header(DEEP)),
-    "deep manifest": lambda run: (checkpoint.found(run)[-1] / "manifest.json").write_text(DEEP),
+    "deep manifest": lambda run: (checkpoint.list_checkpoints(run)[-1] / "manifest.json").write_text(DEEP),
     "a program": lambda run: put(run, b"cos\nsystem\n(S'touch owned'\ntR."),
     "agent beyond all memory": inflate_agent,
     "replay beyond all memory": inflate_replay,
@@ -398,8 +399,8 @@ HOSTILE = {
     "files as a list": lambda run: spoil_manifest(run, files=["agent.safetensors"]),
     "a size that is a list": lambda run: spoil_manifest(run, files={"agent.safetensors": [[1], "x"]}),
     "a pipe": lambda run: (
-        (checkpoint.found(run)[-1] / "agent.safetensors").unlink(),
-        os.mkfifo(checkpoint.found(run)[-1] / "agent.safetensors"),
+        (checkpoint.list_checkpoints(run)[-1] / "agent.safetensors").unlink(),
+        os.mkfifo(checkpoint.list_checkpoints(run)[-1] / "agent.safetensors"),
     ),
 }
 
@@ -418,7 +419,7 @@ def test_hostile_checkpoints_are_skipped(kind: str, finished: Path, tmp_path: Pa
 
 def test_arrays_of_another_type_are_refused(finished: Path, tmp_path: Path) -> None:
     shutil.copytree(finished, tmp_path / "run")
-    arrays = checkpoint.read(checkpoint.found(finished)[-1], "agent")[1]["agent"]
+    arrays = checkpoint.read(checkpoint.list_checkpoints(finished)[-1], "agent")[1]["agent"]
     put(tmp_path / "run", tensor_bytes({name: array.astype(np.float64) for name, array in arrays.items()}))
     with pytest.raises(UserError, match="does not fit the run's config"):
         tdinfonce.load(str(tmp_path / "run"))
@@ -435,7 +436,7 @@ def test_sizes_are_checked_before_memory_is_taken(tmp_path: Path) -> None:
         read_bytes(tmp_path / "large")
     shutil.copytree(FIXTURES / "format-1", tmp_path / "old")
     for name in ("agent", "replay"):
-        inflate(checkpoint.found(tmp_path / "old")[-1] / f"{name}.safetensors")
+        inflate(checkpoint.list_checkpoints(tmp_path / "old")[-1] / f"{name}.safetensors")
         with pytest.raises(UserError, match=rf"{name}.safetensors has .* bytes; at most"):
             checkpoint.load(tmp_path / "old", name)
     inflate(tmp_path / "old" / "metrics.jsonl")

@@ -19,9 +19,9 @@ from tdinfonce.cli import main
 from tdinfonce.data import open_dataset
 from tdinfonce.envs._worker import WorkerEnv
 from tdinfonce.errors import UserError
-from tdinfonce.training import checkpoint
-from tdinfonce.training.generate import make_data
-from tdinfonce.training.run_folder import RunFolder
+from tdinfonce.recording.generate import make_data
+from tdinfonce.runs import checkpoint
+from tdinfonce.runs.folder import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +60,13 @@ def test_ctrl_c_in_a_terminal_lets_every_run_of_a_grid_save(tmp_path: Path) -> N
     script = """
 import sys
 from pathlib import Path
-from tdinfonce.training.sweep import GridRun, run_grid
+from tdinfonce.scale.grid import GridRun, run_grid
 settings = tuple(sys.argv[2:])
 run_grid(Path(sys.argv[1]), [GridRun("cell", "point", "gcbc", 0, settings=settings)], advance=lambda _: None)
 """
     words = [sys.executable, "-c", script, str(tmp_path), *safety.TINY, "env_steps=100000000"]
     grid = subprocess.Popen(words, start_new_session=True, stderr=subprocess.DEVNULL)
-    while not checkpoint.found(tmp_path / "cell"):
+    while not checkpoint.list_checkpoints(tmp_path / "cell"):
         assert grid.poll() is None
         time.sleep(0.1)
     os.killpg(grid.pid, signal.SIGINT)
@@ -77,7 +77,7 @@ run_grid(Path(sys.argv[1]), [GridRun("cell", "point", "gcbc", 0, settings=settin
 def test_a_second_signal_ends_a_process_that_is_in_a_compiled_call() -> None:
     script = """
 import hashlib
-from tdinfonce.training.stop import Stop
+from tdinfonce.system.signals import Stop
 with Stop():
     print("in", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"a", b"b", 500_000_000)
@@ -105,20 +105,22 @@ def test_a_spoiled_row_of_the_log_does_not_keep_a_run_from_being_continued(run: 
 
 
 def held_by(run: Path, at: int) -> int:
-    return int(checkpoint.read_manifest(checkpoint.found(run)[at])["replay"]["held"])
+    return int(checkpoint.read_manifest(checkpoint.list_checkpoints(run)[at])["replay"]["held"])
 
 
 @pytest.mark.parametrize("held", [0, -1, 10**6, 1.5, float("inf"), None])
 def test_a_replay_that_counts_wrong_gives_way_to_the_one_before(run: Path, held: Any) -> None:
-    newest, before = checkpoint.found(run)[-1], held_by(run, -2)
+    newest, before = checkpoint.list_checkpoints(run)[-1], held_by(run, -2)
     entry = checkpoint.read_manifest(newest)["replay"]
     safety.reseal(newest, replay=entry | {"held": held})
-    with pytest.warns(RuntimeWarning, match=rf"{newest.name}.*{checkpoint.found(run)[-2].name} is used instead"):
+    with pytest.warns(
+        RuntimeWarning, match=rf"{newest.name}.*{checkpoint.list_checkpoints(run)[-2].name} is used instead"
+    ):
         assert len(open_dataset(str(run)).start) == before
 
 
 def test_a_changed_manifest_is_noticed_where_a_run_serves_as_data(run: Path) -> None:
-    path = checkpoint.found(run)[-1] / checkpoint.MANIFEST
+    path = checkpoint.list_checkpoints(run)[-1] / checkpoint.MANIFEST
     path.write_bytes(path.read_bytes().replace(b'"held": ', b'"held": 1'))
     with pytest.warns(RuntimeWarning, match="is used instead"):
         open_dataset(str(run))
@@ -138,7 +140,7 @@ def test_pipes_in_place_of_the_replay_are_not_waited_for(run: Path, capsys: pyte
 def test_a_sealed_manifest_without_what_we_write_is_one_line(
     run: Path, changes: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for path in checkpoint.found(run):
+    for path in checkpoint.list_checkpoints(run):
         safety.reseal(path, **changes)
     (run / "COMPLETE").unlink()
     before = sorted(path.name for path in (run / "checkpoints").iterdir())

@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tdinfonce.training.policy import TrainedPolicy
+    from tdinfonce.plans.policy import TrainedPolicy
 
 __version__ = "0.1.0.dev0"
 
@@ -16,5 +16,5 @@ __version__ = "0.1.0.dev0"
 def load(run: str, *, best: bool = False) -> "TrainedPolicy":
     """Load the newest (or best) policy of a run folder; its ``act(observation, goal)`` needs no environment."""
     # By name: every module imports this one, so a plain import would tie all of them to the trainer.
-    loaded: TrainedPolicy = importlib.import_module("tdinfonce.training.policy").load(run, best=best)
+    loaded: TrainedPolicy = importlib.import_module("tdinfonce.plans.policy").load(run, best=best)
     return loaded

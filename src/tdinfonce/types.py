@@ -28,14 +28,17 @@ Metrics = dict[str, Any]
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """What an agent must know of an environment. Actions always lie in [-1, 1]."""
+    """What an agent must know of an environment, and what a policy must know to act in its units.
+
+    Agents see actions in [-1, 1], or one-hot where they are discrete; `native_action` and `own_action` translate.
+    """
 
     name: str
     """How `envs.make` finds it."""
     observation_size: int
     """Length of an observation; of an image, the number of its values."""
     action_size: int
-    """Length of an action."""
+    """Length of an action; of discrete ones, how many there are."""
     goal_size: int
     """Length of a goal, both of a commanded one and of a state seen as one."""
     episode_length: int
@@ -52,6 +55,14 @@ class EnvSpec:
     image: tuple[int, int, int] | None = None
     """Observations and goals are images of this height, width and number of channels, in uint8, and a state as a goal
     is its image. None: they are float32 vectors."""
+    discrete: bool = False
+    """Whether there are `action_size` actions to choose from; agents see them one-hot."""
+    action_low: tuple[float, ...] = ()
+    """The environment's smallest action, a number for each coordinate; empty: -1. Of discrete actions, the first."""
+    action_high: tuple[float, ...] = ()
+    """The environment's largest action, likewise; empty: 1."""
+    action_shape: tuple[int, ...] = ()
+    """Shape of the environment's actions; empty: a vector."""
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
@@ -75,6 +86,30 @@ class EnvSpec:
             return desired
         padded = np.concatenate([desired, np.zeros((*desired.shape[:-1], 1), np.float32)], axis=-1)
         return padded[..., list(self.command)]
+
+    def native_action(self, action: Any) -> Any:
+        """The environment's own action, or a batch of them, from one in [-1, 1] or one-hot."""
+        action = np.asarray(action, np.float32)
+        if self.discrete:
+            return np.argmax(action, axis=-1) + int(self.action_low[0] if self.action_low else 0)
+        if self.action_low:
+            low, high = np.array(self.action_low), np.array(self.action_high)
+            action = ((high + low) / 2 + (high - low) / 2 * np.clip(action.astype(np.float64), -1, 1)).astype(
+                np.float32
+            )
+        return action.reshape(*action.shape[:-1], *self.action_shape) if self.action_shape else action
+
+    def own_action(self, action: Any) -> np.ndarray:
+        """The inverse of `native_action`: float32, in [-1, 1] or one-hot."""
+        action = np.asarray(action)
+        if self.discrete:
+            index = action.astype(np.int64) - int(self.action_low[0] if self.action_low else 0)
+            return np.eye(self.action_size, dtype=np.float32)[index]
+        flat = action.reshape(*action.shape[: action.ndim - max(len(self.action_shape), 1)], self.action_size)
+        if self.action_low:
+            low, high = np.array(self.action_low), np.array(self.action_high)
+            flat = (flat - (high + low) / 2) / np.where(high > low, (high - low) / 2, 1.0)
+        return np.clip(flat, -1, 1).astype(np.float32)
 
     @property
     def deciding(self) -> list[int]:

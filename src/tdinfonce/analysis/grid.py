@@ -13,7 +13,7 @@ from tdinfonce.analysis.curves import deviation
 from tdinfonce.analysis.style import label, new_figure, save, series_style
 from tdinfonce.analysis.training import evaluations, noise_of
 from tdinfonce.errors import UserError
-from tdinfonce.files import fill_text, read_object
+from tdinfonce.system.files import read_object, write_text_atomic
 
 __all__ = ["Series", "draw_grid", "read_grid", "report", "write_beside", "write_drops", "write_grid_table"]
 
@@ -144,7 +144,7 @@ def write_grid_table(root: Path, grid: dict[str, dict[str, Series]], variants: S
                 counts = f"{run.get('env_steps', 0):,} | {run['updates']:,} | {run['training_seconds'] / 60:.1f}"
                 lines.append(f"| {label(variant)} | {run['seed']} | {values} | {counts} |")
         lines.append("")
-    fill_text(root / "table.md", "\n".join(lines))
+    write_text_atomic(root / "table.md", "\n".join(lines))
 
 
 def write_drops(root: Path, variants: Sequence[str], suffix: str) -> None:
@@ -185,7 +185,7 @@ def write_beside(root: Path, variants: Sequence[str], paper: Mapping[str, Mappin
 def _append(root: Path, lines: list[str]) -> None:
     """Add lines to the table, which is written anew: nothing is ever written through a link."""
     table = root / "table.md"
-    fill_text(table, table.read_text(encoding="utf-8") + "\n".join([*lines, ""]))
+    write_text_atomic(table, table.read_text(encoding="utf-8") + "\n".join([*lines, ""]))
 
 
 def _drop(differences: Sequence[float]) -> str:

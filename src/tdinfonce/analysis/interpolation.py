@@ -9,7 +9,7 @@ import numpy as np
 
 from tdinfonce.analysis.datasets import draw_walls
 from tdinfonce.analysis.style import COLOURS, new_figure, save
-from tdinfonce.files import fill_text
+from tdinfonce.system.files import write_text_atomic
 
 __all__ = ["along", "largest_jump", "nonparametric", "parametric", "report", "slerp", "visited", "way_share"]
 
@@ -98,7 +98,7 @@ def report(folder: Path, title: str) -> None:
             lines.append(f"| {pair + 1} | {name} | {cells} |")
     figure.suptitle(title)
     save(figure, folder)
-    fill_text(folder / "table.md", "\n".join([*lines, ""]))
+    write_text_atomic(folder / "table.md", "\n".join([*lines, ""]))
 
 
 def _draw(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tdinfonce.analysis.style import COLOURS, label, new_figure, save
 from tdinfonce.analysis.tabular import markdown_table, select
-from tdinfonce.files import read_metrics
+from tdinfonce.system.files import read_metrics
 
 __all__ = ["Journeys", "draw_data", "draw_journey"]
 

@@ -11,7 +11,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from tdinfonce.files import fill
+from tdinfonce.system.files import write_atomic
 
 __all__ = ["COLOURS", "LABELS", "label", "new_figure", "panels", "plt", "save", "save_as", "series_style"]
 
@@ -110,4 +110,4 @@ def save_as(figure: Figure, path: Path) -> None:
     data = io.BytesIO()
     kind = path.suffix.removeprefix(".")
     figure.savefig(data, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
-    fill(path, data.getvalue())
+    write_atomic(path, data.getvalue())

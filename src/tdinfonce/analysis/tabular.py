@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tdinfonce.analysis.curves import deviation, size_to_reach
 from tdinfonce.analysis.style import label, new_figure, panels, plt, save, series_style
-from tdinfonce.files import fill_text, read_metrics
+from tdinfonce.system.files import read_metrics, write_text_atomic
 
 __all__ = ["Results", "markdown_table", "plot_against_size", "plot_against_steps", "write_table"]
 
@@ -236,7 +236,7 @@ def _grid_row(tuned: list[Row], chosen: list[Row], rates: list[float], regime: s
 def write_table(folder: Path, title: str, parts: Iterable[str]) -> None:
     """Write ``table.md``."""
     text = f"# {title}\n\n" + "\n".join(part.strip("\n") + "\n" for part in parts)
-    fill_text(folder / "table.md", text)
+    write_text_atomic(folder / "table.md", text)
 
 
 def mean_and_deviation(values: NDArray[np.float64], form: Callable[[float], str] = "{:.5f}".format) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tdinfonce.analysis.style import label, new_figure, plt, save, save_as
 from tdinfonce.errors import UserError
-from tdinfonce.files import fill_text, read_metrics, read_object
+from tdinfonce.system.files import read_metrics, read_object, write_text_atomic
 
 __all__ = ["draw_frames", "draw_paths", "evaluations", "noise_of", "report"]
 
@@ -78,7 +78,7 @@ def _losses(folder: Path, config: dict[str, Any], *, draw: bool) -> None:
     save(figure, folder)
     lines = [f"# {_title(config)}", "", "| metric | last value |", "|---|---:|"]
     lines += [f"| {name} | {value:.4g} |" for name, value in rows[-1].items()]
-    fill_text(folder / "table.md", "\n".join(lines) + "\n")
+    write_text_atomic(folder / "table.md", "\n".join(lines) + "\n")
 
 
 def evaluations(folder: Path) -> list[dict[str, Any]]:
@@ -112,7 +112,7 @@ def _table(folder: Path, config: dict[str, Any], rows: list[dict[str, Any]]) -> 
             when = f"{row['step']:,}"
         seconds = end if row["final"] else row["time/total"] - row["time/evaluate"]
         lines.append(f"| {when} | {' | '.join(values)} | {seconds:.0f} |")
-    fill_text(folder / "table.md", "\n".join(lines) + "\n")
+    write_text_atomic(folder / "table.md", "\n".join(lines) + "\n")
 
 
 def draw_frames(path: Path, frames: Sequence[np.ndarray], count: int = 6) -> None:

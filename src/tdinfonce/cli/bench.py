@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tdinfonce.errors import UserError
-from tdinfonce.machine import visible_cores
+from tdinfonce.system.machine import visible_cores
 
 __all__ = ["Command"]
 
@@ -69,8 +69,8 @@ class Command:
         return 0
 
     def _race(self, peer: str) -> int:
-        from tdinfonce import peers
-        from tdinfonce.cli import _race
+        from tdinfonce.bench import peers
+        from tdinfonce.bench import race as _race
 
         peers.load(peer)  # an unknown name should fail first
         if self.reproduce:
@@ -140,7 +140,7 @@ def _online(seconds: float) -> list[dict[str, Any]]:
     from tdinfonce import envs, seeding
     from tdinfonce.agents import td_infonce
     from tdinfonce.data.sampler import sample
-    from tdinfonce.machine import keep_freed_memory
+    from tdinfonce.system.machine import keep_freed_memory
     from tdinfonce.training.collect import collect
     from tdinfonce.training.compiled import policy_of, update_many
     from tdinfonce.training.online import PRESETS
@@ -179,7 +179,7 @@ def _online(seconds: float) -> list[dict[str, Any]]:
 
 def _saving(agent: Any, spec: Any, steps_per_second: float, updates_per_second: float) -> dict[str, Any]:
     """The share of training with the preset `fast` that its checkpoints take."""
-    from tdinfonce.training import checkpoint
+    from tdinfonce.runs import checkpoint
     from tdinfonce.training.faults import check_agent
     from tdinfonce.training.online import PRESETS
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from tdinfonce.cli._signals import sigterm_as_ctrl_c
 from tdinfonce.errors import UserError
+from tdinfonce.system.signals import sigterm_as_ctrl_c
 
 __all__ = ["Command"]
 
@@ -33,7 +33,7 @@ class Make:
 
     def run(self) -> int:
         """Record, then say where it is."""
-        from tdinfonce.training.generate import make_data
+        from tdinfonce.recording.generate import make_data
 
         default = f"{self.name}-{self.kind}" if self.name.startswith("pointmaze-") else self.name
         folder, dataset_id = _place(self.out or f"tdinfonce/{default}-v0")
@@ -91,8 +91,8 @@ class List:
 
     def run(self) -> int:
         """Print."""
-        from tdinfonce.data._minari import minari_root
-        from tdinfonce.training.behaviour import known_sets
+        from tdinfonce.data.formats.minari import minari_root
+        from tdinfonce.recording.behaviour import known_sets
 
         root = minari_root()
         print(f"here ({root})")
@@ -121,7 +121,7 @@ class Command:
 
 def _place(out: str) -> tuple[Path, str]:
     """Folder and id of a new data set: an id lies in Minari's own folder."""
-    from tdinfonce.data._minari import is_minari_id, minari_root
+    from tdinfonce.data.formats.minari import is_minari_id, minari_root
 
     if is_minari_id(out) and not Path(out).exists():
         return minari_root() / out, out
@@ -140,7 +140,7 @@ def _check_out(folder: Path) -> None:
 
 
 def _line(file: Path, name: str) -> str:
-    from tdinfonce.data._minari import read_metadata
+    from tdinfonce.data.formats.minari import read_metadata
 
     try:
         found: dict[str, Any] = read_metadata(file.parent)

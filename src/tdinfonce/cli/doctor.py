@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tdinfonce.errors import UserError
-from tdinfonce.machine import memory, threads, visible_cores
+from tdinfonce.system.machine import memory, threads, visible_cores
 
 __all__ = ["Command"]
 
@@ -54,7 +54,7 @@ def _said(error: Exception) -> str:
 
 
 def _versions() -> str:
-    from tdinfonce.training.run_folder import versions
+    from tdinfonce.runs.folder import versions
 
     found = versions()
     missing = [name for name in ("jax", "equinox", "optax", "numpy") if not found[name]]
@@ -109,9 +109,10 @@ def _disk(folder: Path) -> str:
 
 def _self_test() -> str:
     """Train, stop half-way, continue, and compare with a run that went straight on."""
-    from tdinfonce.training import checkpoint, recipe
+    from tdinfonce.plans import plan as recipe
+    from tdinfonce.runs import checkpoint
+    from tdinfonce.runs.folder import RunFolder
     from tdinfonce.training.online import run_online
-    from tdinfonce.training.run_folder import RunFolder
 
     settings = ["hidden=16", "warmup_steps=100", "eval_every=200", "eval_episodes=1", "final_episodes=10"]
     began, ends = time.monotonic(), []

@@ -44,7 +44,7 @@ class Command:
         if self.picture is not None and self.picture.suffix != ".png":
             raise UserError(f"a picture ends in .png; got {self.picture}")
         import tdinfonce
-        from tdinfonce.training import recipe
+        from tdinfonce.plans import plan as recipe
         from tdinfonce.training.evaluate import evaluate
 
         policy = tdinfonce.load(str(self.run_folder), best=self.best)

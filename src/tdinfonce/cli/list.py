@@ -44,7 +44,7 @@ class Command:
 
     def _settings(self, agent: str) -> int:
         from tdinfonce import agents, envs
-        from tdinfonce.training import recipe
+        from tdinfonce.plans import plan as recipe
 
         where = f" on {self.env}" if self.env else ""
         if self.env:
@@ -61,7 +61,7 @@ class Command:
 
 
 def _print_settings(presets: dict[str, Any]) -> None:
-    from tdinfonce.training.recipe import field_help
+    from tdinfonce.plans.plan import field_help
 
     first = next(iter(presets.values()))
     texts = field_help(type(first))

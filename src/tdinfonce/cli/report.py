@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from tdinfonce.errors import UserError
-from tdinfonce.files import read_json
+from tdinfonce.system.files import read_json
 
 __all__ = ["Command"]
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from tdinfonce.cli._signals import sigterm_as_ctrl_c
 from tdinfonce.errors import UserError, nearest
+from tdinfonce.system.signals import sigterm_as_ctrl_c
 
 __all__ = ["Command"]
 

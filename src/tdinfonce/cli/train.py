@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tdinfonce.errors import Stopped, UserError
-from tdinfonce.machine import fix_threads, keep_freed_memory, threads
+from tdinfonce.system.machine import fix_threads, keep_freed_memory, threads
 
 __all__ = ["Command"]
 
@@ -67,7 +67,7 @@ class Command:
         """Train every asked-for seed, then print one line or a table."""
         if self.resume is not None:
             return self._continue(self.resume)
-        from tdinfonce.training import recipe
+        from tdinfonce.plans import plan as recipe
 
         self._check()
         settings = [*self.set, *([f"env_steps={self.env_steps}"] if self.env_steps is not None else [])]
@@ -128,8 +128,8 @@ class Command:
         given = [f.name for f in dataclasses.fields(self) if f.name != "resume" and getattr(self, f.name) != f.default]
         if given:
             raise UserError(f"--resume reads everything from the run folder; leave out --{given[0].replace('_', '-')}")
-        from tdinfonce.training import recipe
-        from tdinfonce.training.run_folder import RunFolder
+        from tdinfonce.plans import plan as recipe
+        from tdinfonce.runs.folder import RunFolder
 
         place = RunFolder(folder)
         plan, _ = recipe.read(folder)
@@ -161,8 +161,8 @@ def _train(plan, folder: Path, place=None, *, overwrite: bool = False) -> None: 
 
 
 def _online(plan, env, folder: Path, place, *, overwrite: bool):  # type: ignore[no-untyped-def]
+    from tdinfonce.runs.folder import RunFolder
     from tdinfonce.training.online import run_online
-    from tdinfonce.training.run_folder import RunFolder
 
     def create(seed, scale):  # type: ignore[no-untyped-def]
         return plan.create_agent(env.spec, seed, scale)
@@ -175,8 +175,8 @@ def _online(plan, env, folder: Path, place, *, overwrite: bool):  # type: ignore
 
 def _offline(plan, env, folder: Path, place, *, overwrite: bool):  # type: ignore[no-untyped-def]
     from tdinfonce.data import open_dataset
+    from tdinfonce.runs.folder import RunFolder, check_folder
     from tdinfonce.training import offline
-    from tdinfonce.training.run_folder import RunFolder, check_folder
 
     resume = place is not None
     if not resume:

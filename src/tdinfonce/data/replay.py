@@ -9,8 +9,8 @@ import numpy as np
 from tdinfonce.data._mapped import mapped
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.errors import UserError
-from tdinfonce.files import fill, read_json
-from tdinfonce.machine import memory
+from tdinfonce.system.files import read_json, write_atomic
+from tdinfonce.system.machine import memory
 from tdinfonce.types import EnvSpec, Episode
 
 __all__ = ["Replay"]
@@ -171,7 +171,7 @@ def _open(folder: Path, layout: dict[str, tuple[tuple[int, ...], type]]) -> dict
         elif any(path.name != f"{LAYOUT}.partial" for path in folder.iterdir()):
             raise UserError(f"{folder} holds something else than a replay; name another folder")
         else:
-            fill(note, (json.dumps(wanted) + "\n").encode())
+            write_atomic(note, (json.dumps(wanted) + "\n").encode())
         return {name: mapped(folder / f"{name}.raw", *what) for name, what in layout.items()}
     except (OSError, ValueError, OverflowError) as error:
         size = _bytes(layout) / 2**30

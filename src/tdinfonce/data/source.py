@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from tdinfonce.data import _minari
-from tdinfonce.data._check import refuse
-from tdinfonce.data._hdf5 import open_hdf5
-from tdinfonce.data._minari_write import RECORD
-from tdinfonce.data._npz import open_npz
-from tdinfonce.data._run import is_run, open_run, run_record
-from tdinfonce.data._store import MEMORY_LIMIT
 from tdinfonce.data.episodes import Episodes
+from tdinfonce.data.formats import minari as _minari
+from tdinfonce.data.formats._check import refuse
+from tdinfonce.data.formats._store import MEMORY_LIMIT
+from tdinfonce.data.formats.hdf5 import open_hdf5
+from tdinfonce.data.formats.npz import open_npz
+from tdinfonce.data.formats.run import is_run, open_run, run_record
+from tdinfonce.data.writer import RECORD
 
 __all__ = ["open_dataset", "read_record"]
 

@@ -1,5 +1,5 @@
-"""Goal-reaching environments, found by name. Each module of this folder publishes ``NAMES``, ``SETTINGS`` and ``make``,
-and ``OFFLINE`` if it has settings for training on stored data.
+"""Goal-reaching environments, found by name. Each module of this folder publishes ``NAMES``, ``goal_spaces``
+and ``make``.
 
 Any Gymnasium goal environment can be named by its id (``FetchReach-v4``, ``mymodule:MyEnv-v0``) too.
 Simulators are imported inside ``make``.
@@ -14,7 +14,7 @@ from tdinfonce.envs._noisy import KINDS, NoisyEnv
 from tdinfonce.errors import UserError, nearest
 from tdinfonce.types import GoalEnv
 
-__all__ = ["goal_spaces", "make", "names", "settings"]
+__all__ = ["goal_spaces", "make", "names"]
 
 
 def names() -> dict[str, str]:
@@ -29,13 +29,6 @@ def names() -> dict[str, str]:
 def goal_spaces(name: str) -> tuple[str, ...]:
     """The goal spaces an environment offers, its default first."""
     return tuple(_module(name).goal_spaces(name))
-
-
-def settings(name: str, preset: str, agent: str, *, offline: bool = False) -> dict[str, Any]:
-    """What an environment changes in a preset of training and agents: mostly how long to train."""
-    module = _module(name)
-    stored = getattr(module, "OFFLINE", {}) if offline else module.SETTINGS
-    return stored.get((name, preset), {}) | stored.get((name, preset, agent), {})
 
 
 def make(

@@ -8,7 +8,6 @@ import os
 import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -16,29 +15,10 @@ from tdinfonce.envs._maze import Body, Cell, Grid, MazeEnv, load_maze
 from tdinfonce.errors import UserError
 from tdinfonce.types import EnvSpec, GoalEnv
 
-__all__ = ["NAMES", "OFFLINE", "SETTINGS", "goal_spaces", "make"]
+__all__ = ["NAMES", "goal_spaces", "make"]
 
 SETS = ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
 NAMES = {f"antmaze-{name}": f"walk an ant through D4RL's {name.partition('-')[0]} maze" for name in SETS}
-SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
-WIDE = {"hidden": (1024,) * 4, "goal_hidden": (1024,) * 4, "batch_size": 1024}
-OFFLINE = {(f"antmaze-large-{name}", "paper", "td-infonce"): WIDE for name in ("play", "diverse")}
-"""The paper's larger networks and batches."""
-OFFLINE |= {(name, "fast", "contrastive-rl"): {"cloning_share": 0.5} for name in NAMES}
-OFFLINE |= {(name, "fast", "qrl"): {"cloning_weight": 2.0} for name in NAMES}
-"""The best of what was tried; see docs/offline-findings.md."""
-FAR = [name for name in NAMES if "umaze" not in name]
-LONG_WAYS: dict[str, Any] = {
-    "commanded_share": 0.5,
-    "actor_future_share": 0.5,
-    "cloning_share": 0.3,
-    "monte_carlo_weight": 0.25,
-}
-OFFLINE |= {(name, "fast", "td-infonce"): LONG_WAYS for name in FAR}
-OFFLINE |= {(name, "fast", agent): {"uniform_future": True} for name in FAR for agent in ("gcbc", "gc-iql")}
-"""A stored walk is at its goal long before its episode ends, so nearly every future state is where the ant already is:
-one in 1,300 is eight cells off or more, and the evaluation asks for ten. Where a walk was sent is far, and fits its
-actions, which a random state does not. Contrastive RL and QRL did no better with it."""
 MAZES = {"umaze": ("U_MAZE", 700, (0, 8)), "medium": ("MEDIUM_MAZE", 1000, (20, 20))}
 MAZES |= {"large": ("LARGE_MAZE", 1000, (32, 24))}
 """The map of gymnasium-robotics (its walls are D4RL's), the steps of an episode, and the evaluation goal."""

@@ -8,33 +8,13 @@ import numpy as np
 from tdinfonce.envs.gymnasium import GymnasiumEnv, open_gymnasium
 from tdinfonce.types import GoalEnv
 
-__all__ = ["NAMES", "SETTINGS", "goal_spaces", "make", "open_fetch"]
+__all__ = ["NAMES", "goal_spaces", "make", "open_fetch"]
 
 NAMES = {
     "fetch-reach": "move the gripper of a robot arm to a point",
     "fetch-push": "push a block to a point on the table",
     "fetch-pick-and-place": "carry a block to a point, half of the time in the air",
     "fetch-slide": "hit a puck so that it stops at a point out of reach",
-}
-SETTINGS = {
-    ("fetch-reach", "fast"): {
-        "env_steps": 3_000,
-        "updates_per_env_step": 2.0,
-        "batch_size": 128,
-        "discount": 0.9,
-        "actor_rate": 2e-3,
-        "critic_rate": 2e-3,
-        "average_rate": 0.02,
-        "warmup_steps": 1_000,
-        "eval_every": 500,
-        "exploration_noise": 0.1,
-        "exploration_uniform": 0.1,
-    },
-    ("fetch-reach", "fast", "td-infonce"): {"n_step": 3, "temperature": 0.1},
-    ("fetch-push", "fast"): {"env_steps": 300_000, "warmup_steps": 5_000},
-    ("fetch-pick-and-place", "fast"): {"env_steps": 300_000, "warmup_steps": 5_000},
-    ("fetch-slide", "fast"): {"env_steps": 300_000, "warmup_steps": 5_000},
-    ("fetch-reach", "paper"): {"env_steps": 500_000},
 }
 IDS = {
     "fetch-reach": "FetchReach-v4",

@@ -13,7 +13,7 @@ from tdinfonce.envs._offscreen import Camera, Pose
 from tdinfonce.envs.fetch import open_fetch
 from tdinfonce.types import EnvSpec, GoalEnv, Start, Step
 
-__all__ = ["NAMES", "SETTINGS", "FetchImageEnv", "goal_spaces", "make"]
+__all__ = ["NAMES", "FetchImageEnv", "goal_spaces", "make"]
 
 NAMES = {
     "fetch-reach-image": "as fetch-reach, but observation and goal are 64x64 images",
@@ -25,24 +25,6 @@ SIZE = 64
 TOLERANCE = 0.05
 # Places of the hand relative to the object, in metres.
 BEHIND, ABOVE, AROUND = np.array([-0.02, 0, 0]), np.array([0, 0, 0.025]), np.array([0.005, 0, -0.005])
-# An image batch is large: fewer updates in one program. The replay lies on disk, for not every machine has the memory.
-COMMON: dict[str, Any] = {"replay_on_disk": True, "updates_per_call": 5}
-SETTINGS: dict[tuple[str, ...], dict[str, Any]] = {
-    (name, preset): COMMON | ({"replay_capacity": 100_000, "batch_size": 128} if preset == "fast" else {})
-    for name in NAMES
-    for preset in ("fast", "paper")
-}
-SETTINGS["fetch-reach-image", "fast"] |= {
-    "env_steps": 15_000,
-    "warmup_steps": 1_000,
-    "eval_every": 1_000,
-    "discount": 0.9,
-    "average_rate": 0.005,
-    "exploration_noise": 0.1,
-    "exploration_uniform": 0.1,
-}
-SETTINGS["fetch-reach-image", "fast", "td-infonce"] = {"n_step": 3, "temperature": 0.1}
-SETTINGS["fetch-reach-image", "paper"] |= {"env_steps": 500_000}
 
 
 def goal_spaces(name: str) -> tuple[str, ...]:

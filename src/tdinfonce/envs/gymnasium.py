@@ -12,10 +12,9 @@ import numpy as np
 from tdinfonce.errors import UserError
 from tdinfonce.types import EnvSpec, GoalEnv, Start, Step
 
-__all__ = ["NAMES", "SETTINGS", "GymnasiumEnv", "goal_spaces", "make", "open_gymnasium", "quiet_imports"]
+__all__ = ["NAMES", "GymnasiumEnv", "goal_spaces", "make", "open_gymnasium", "quiet_imports"]
 
 NAMES: dict[str, str] = {}
-SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
 KEYS = ("observation", "achieved_goal", "desired_goal")
 LIBRARIES = {"egl": "libegl1 libgl1 libgl1-mesa-dri", "osmesa": "libosmesa6"}
 """The Debian packages of the graphics libraries that MuJoCo can be told to use."""

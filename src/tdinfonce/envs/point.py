@@ -6,36 +6,8 @@ import numpy as np
 
 from tdinfonce.types import EnvSpec, GoalEnv, Start, Step
 
-__all__ = ["NAMES", "OFFLINE", "SETTINGS", "PointEnv", "goal_spaces", "make"]
+__all__ = ["NAMES", "PointEnv", "goal_spaces", "make"]
 
-SETTINGS = {
-    ("point", "fast"): {
-        "env_steps": 5_000,
-        "warmup_steps": 500,
-        "eval_every": 1_000,
-        "updates_per_env_step": 1.0,
-        "hidden": (64, 64),
-        "goal_hidden": (64, 64),
-        "discount": 0.8,
-        "critic_rate": 1e-3,
-        "actor_rate": 1e-3,
-    }
-}
-SETTINGS["point-one-goal", "fast"] = SETTINGS["point", "fast"]
-OFFLINE = {
-    (name, "fast"): {
-        "updates": 2_000,
-        "eval_every": 1_000,
-        "hidden": (64, 64),
-        "goal_hidden": (64, 64),
-        "discount": 0.8,
-        "n_step": 1,
-        "target_rate": 0.02,
-        "critic_rate": 1e-3,
-        "actor_rate": 1e-3,
-    }
-    for name in ("point", "point-one-goal")
-}
 NAMES = {
     "point": "a point in a square reaches a point; no simulator, for tests and first steps",
     "point-one-goal": "the same with one goal for all episodes, for agents that learn one task",

@@ -9,21 +9,13 @@ import numpy as np
 from tdinfonce.envs._maze import Body, Cell, Grid, MazeEnv, load_maze
 from tdinfonce.types import EnvSpec, GoalEnv
 
-__all__ = ["NAMES", "OFFLINE", "SETTINGS", "goal_spaces", "make"]
+__all__ = ["NAMES", "goal_spaces", "make"]
 
 MAZES = {"umaze": ("U_MAZE", 300), "medium": ("MEDIUM_MAZE", 600), "large": ("LARGE_MAZE", 800)}
 """The map of gymnasium-robotics, and the steps of an episode there."""
 NAMES = {f"pointmaze-{size}": f"push a ball through the {size} maze, between any two cells" for size in MAZES} | {
     f"pointmaze-{size}-far": f"the same, to a goal at least half of the longest way off ({size})" for size in MAZES
 }
-SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
-OFFLINE: dict[tuple[str, ...], dict[str, Any]] = {(name, "fast"): {"actor_future_share": 0.5} for name in NAMES}
-"""A goal that lies farther off than any stored walk is never a future state: half of the actor's goals are random."""
-OFFLINE |= {(name, "fast", "td-infonce"): {"n_step": 50, "cloning_share": 0.5} for name in NAMES}
-"""One step of the ball changes the odds of a far goal by 0.02 nats, fifty change them by one. And a policy
-that leaves the stored actions soon pushes against a wall, where no data say that this is useless."""
-OFFLINE |= {(name, "fast", "contrastive-rl"): {"cloning_share": 0.2} for name in NAMES}
-"""The best of what was tried with as many updates as TD InfoNCE gets; see docs/offline-findings.md."""
 
 
 def goal_spaces(name: str) -> tuple[str, ...]:

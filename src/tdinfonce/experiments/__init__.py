@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tdinfonce.errors import nearest
-from tdinfonce.files import read_json
-from tdinfonce.progress import Progress
-from tdinfonce.training.run_folder import CONFIG, RunFolder
-from tdinfonce.training.sweep import GridRun, run_grid
+from tdinfonce.runs.folder import CONFIG, RunFolder
+from tdinfonce.scale.grid import GridRun, run_grid
+from tdinfonce.system.files import read_json
+from tdinfonce.system.progress import Progress
 
 __all__ = ["Experiment", "load", "names", "reproduce"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from tdinfonce import envs
-from tdinfonce.data._minari import data_folder, minari_root
-from tdinfonce.data._minari_write import write_minari
+from tdinfonce.data.formats.minari import data_folder, minari_root
+from tdinfonce.data.writer import write_minari
 from tdinfonce.errors import UserError
-from tdinfonce.training.behaviour import Behaviour, record_episode
-from tdinfonce.training.generate import make_data
+from tdinfonce.recording.behaviour import Behaviour, record_episode
+from tdinfonce.recording.generate import make_data
 
 __all__ = ["AIMLESS", "SMOKE", "dataset_id", "make_aimless", "make_missing", "require"]
 

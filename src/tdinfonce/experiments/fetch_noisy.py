@@ -6,7 +6,7 @@ from pathlib import Path
 from tdinfonce.analysis import grid as draw
 from tdinfonce.analysis.style import NOISY
 from tdinfonce.experiments import Experiment
-from tdinfonce.training.sweep import GridRun
+from tdinfonce.scale.grid import GridRun
 
 AGENTS = ("td-infonce", "qrl")
 TITLE = "Fetch with noisy observations"

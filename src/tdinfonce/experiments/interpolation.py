@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tdinfonce.analysis import interpolation as draw
+from tdinfonce.estimate.represent import represent
 from tdinfonce.experiments import Experiment, _data, antmaze
-from tdinfonce.training.represent import represent
-from tdinfonce.training.sweep import GridRun
+from tdinfonce.scale.grid import GridRun
 
 TITLE = "States between the representations of start and goal"
 

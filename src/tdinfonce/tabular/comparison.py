@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tdinfonce.machine import visible_cores
+from tdinfonce.system.machine import visible_cores
 from tdinfonce.tabular.estimators import CLearning, McInfonce, Successor, TdInfonce, certainty_equivalence
 from tdinfonce.tabular.estimators.c_learning import CLearningVariant
 from tdinfonce.tabular.fit import Estimator, Fit, fit

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tdinfonce.machine import visible_cores
+from tdinfonce.system.machine import visible_cores
 from tdinfonce.tabular.control import GoalMcInfonce, GoalTdInfonce, follow, greedy
 from tdinfonce.tabular.fit import fit
 from tdinfonce.tabular.gridworld import ACTIONS, follow_words, gridworld, sample_paths, shortest_path, state, z_words

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from tdinfonce.errors import UserError
-from tdinfonce.training import checkpoint
-from tdinfonce.training.run_folder import RunFolder
+from tdinfonce.runs import checkpoint
+from tdinfonce.runs.folder import RunFolder
 from tdinfonce.types import Metrics
 
 __all__ = ["about_disk", "check_agent", "check_metrics"]
@@ -38,7 +38,7 @@ def about_disk(folder: RunFolder, error: OSError) -> Exception:
     """What to say of an error while writing: a full disk, a folder that became read-only or went away."""
     if error.errno not in DISK:
         return error
-    kept = checkpoint.found(folder.path)
+    kept = checkpoint.list_checkpoints(folder.path)
     last = f"the last good checkpoint, {kept[-1].name}, is kept" if kept else "there is no checkpoint yet"
     return UserError(
         f"cannot write {folder.path}: {error.strerror}; {last}; when that is mended: "

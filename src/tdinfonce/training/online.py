@@ -21,17 +21,17 @@ from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import EnvironmentLost, UserError
-from tdinfonce.progress import Progress
-from tdinfonce.training import checkpoint
+from tdinfonce.runs import checkpoint
+from tdinfonce.runs.folder import RunFolder
+from tdinfonce.runs.log import MetricLog, averages, pack, unpack
+from tdinfonce.system.progress import Progress
+from tdinfonce.system.signals import Stop
 from tdinfonce.training.collect import Exploration, Outcome, collect, uniform_policy
 from tdinfonce.training.compiled import policy_of, update_many
 from tdinfonce.training.evaluate import evaluate
 from tdinfonce.training.faults import check_agent, check_metrics
-from tdinfonce.training.log import MetricLog, averages, pack, unpack
-from tdinfonce.training.loop import drive
-from tdinfonce.training.run_folder import RunFolder
 from tdinfonce.training.scale import growth, scale_of
-from tdinfonce.training.stop import Stop
+from tdinfonce.training.session import drive
 from tdinfonce.types import Agent, Episode, GoalEnv, GoalSampling, InputScale, Metrics
 
 __all__ = [
@@ -307,7 +307,7 @@ class _Run:
 
     def restore(self) -> None:
         """Continue from the newest checkpoint that is whole; from the start if there is none at all."""
-        if not checkpoint.found(self.folder.path):
+        if not checkpoint.list_checkpoints(self.folder.path):
             self.folder.rewind(0)
             self.replay.clear()  # one on disk holds the episodes of the run that was killed
             return

@@ -1,0 +1,203 @@
+"""Read Minari data sets: a folder with one HDF5 group for each episode. Only h5py is needed, minari for downloads."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tdinfonce.data.episodes import Episodes
+from tdinfonce.data.formats._check import Raw, check_field, finish, refuse
+from tdinfonce.data.formats._store import check_packing, empty
+from tdinfonce.data.formats.hdf5 import child, dataset, open_file
+from tdinfonce.data.writer import import_h5py
+from tdinfonce.errors import UserError
+from tdinfonce.system.files import read_json
+
+__all__ = ["data_folder", "download", "is_minari_id", "minari_root", "open_minari", "read_metadata"]
+
+ID = re.compile(r"^(?:[-_\w]+/)*[-_\w]+-v\d+$")
+
+
+def minari_root() -> Path:
+    """Where Minari keeps its data sets."""
+    return Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
+
+
+def is_minari_id(text: str) -> bool:
+    """Whether this could be the id of a data set: namespace/name-vN."""
+    return bool(ID.match(text))
+
+
+def data_folder(path: Path) -> Path | None:
+    """The folder with the data of a data set, if there is one at this path."""
+    return next((f for f in (path / "data", path) if (f / "metadata.json").is_file()), None)
+
+
+def download(dataset_id: str) -> Path:
+    """Fetch a data set that is not here."""
+    here = minari_root() / dataset_id
+    try:
+        import minari  # type: ignore[import-untyped]
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"there is no data set {here}, and downloading it needs Minari: pip install 'tdinfonce[offline]'"
+        ) from error
+    try:
+        minari.download_dataset(dataset_id)
+    except Exception as error:  # whatever the network and the servers come up with
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise UserError(f"there is no data set {here}, and it could not be downloaded ({reason})") from error
+    found = data_folder(here)
+    if found is None:
+        raise UserError(f"{here}: the download holds no data set")
+    return found
+
+
+def read_metadata(folder: Path) -> dict[str, Any]:
+    """What a data set says about itself."""
+    path = folder / "metadata.json"
+    try:
+        found = read_json(path)
+    except (OSError, ValueError) as error:
+        raise refuse(str(path), "", f"is damaged or cut short ({error})") from error
+    if not isinstance(found, dict):
+        raise refuse(str(path), "", "must be a JSON object")
+    for name in ("total_episodes", "total_steps"):
+        if type(found.get(name)) is not int or found[name] < 1:
+            raise refuse(str(path), name, f"must be a positive whole number; it is {found.get(name)!r}")
+    if found.get("data_format", "hdf5") != "hdf5":
+        raise refuse(str(path), "data_format", f"only hdf5 can be read; it is {found['data_format']!r}")
+    return found
+
+
+class _Names(NamedTuple):
+    """Where an episode keeps its arrays."""
+
+    observation: str
+    achieved: str | None
+    desired: str | None
+
+
+def open_minari(folder: Path, goal: str | None, memory_limit: int) -> Episodes:
+    """Episodes from a data set of goal dicts, or of flat observations with ``goal`` given."""
+    described = read_metadata(folder)
+    episodes, steps = described["total_episodes"], described["total_steps"]
+    path = folder / "main_data.hdf5"
+    with open_file(path) as file:
+        reader = _Reader(file, str(path))
+        names = reader.names()
+        sizes = {name: reader.size(f"episode_0/{name}") for name in ("actions", *(n for n in names if n))}
+        rows = steps + episodes
+        claimed = 4 * rows * sum(sizes.values())
+        problem = check_packing(claimed, path.stat().st_size)
+        if problem:
+            raise refuse(str(folder / "metadata.json"), "total_steps", problem)
+        mapped = claimed > memory_limit
+        arrays = {name: empty((rows, size), mapped=mapped) for name, size in sizes.items() if name != names.desired}
+        goals = None if names.desired is None else np.zeros((episodes, sizes[names.desired]), np.float32)
+        start, length = reader.fill(arrays, names, goals, episodes, rows)
+    if int(length.sum()) != steps:
+        problem = f"says {steps:,}, but the episodes have {int(length.sum()):,}"
+        raise refuse(str(folder / "metadata.json"), "total_steps", problem)
+    achieved = None if names.achieved is None else arrays[names.achieved]
+    fields = (names.observation, "actions", names.achieved or names.observation, names.desired or "")
+    raw = Raw(
+        str(path), arrays[names.observation], arrays["actions"], achieved, start, length, goals, fields, _locate(start)
+    )
+    return finish(raw, goal, memory_limit)
+
+
+def _locate(start: np.ndarray) -> Callable[[int], str]:
+    def locate(row: int) -> str:
+        episode = int(np.searchsorted(start, row, side="right")) - 1
+        return f"episode {episode}, row {row - int(start[episode])}"
+
+    return locate
+
+
+class _Reader:
+    """Reads the arrays of one episode after the other, straight into their place."""
+
+    def __init__(self, file: Any, name: str) -> None:
+        self._file, self._name, self._h5py = file, name, import_h5py()
+        self._float32 = self._h5py.h5t.py_create(np.dtype(np.float32))
+
+    def names(self) -> _Names:
+        """Goal dicts if the first episode has them."""
+        first = self._group(self._file.id, "episode_0", "episode_0")
+        try:
+            kind = self._h5py.h5g.get_objinfo(first, b"observations", follow_link=False).type
+        except (OSError, RuntimeError, KeyError, ValueError) as error:
+            raise refuse(self._name, "episode_0/observations", "is missing or damaged") from error
+        if kind != self._h5py.h5g.GROUP:
+            return _Names("observations", None, None)
+        return _Names(*(f"observations/{key}" for key in ("observation", "achieved_goal", "desired_goal")))
+
+    def size(self, name: str) -> int:
+        """Coordinates of an array of the first episode."""
+        found = dataset(self._file, self._name, name)
+        if found is None:
+            raise refuse(self._name, name, "is missing")
+        shape = found.shape
+        if shape is None or len(shape) != 2 or not shape[1]:
+            raise refuse(self._name, name, f"must have shape [any, any]; it has {list(shape or [])}")
+        return int(shape[1])
+
+    def fill(
+        self, arrays: dict[str, np.ndarray], names: _Names, goals: np.ndarray | None, episodes: int, rows: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Read every episode; returns first rows and numbers of steps."""
+        start, length = np.zeros(episodes, np.int64), np.zeros(episodes, np.int64)
+        first = 0
+        for index in range(episodes):
+            path = f"episode_{index}"
+            group = self._group(self._file.id, path, path)
+            nested = None if names.achieved is None else self._group(group, "observations", f"{path}/observations")
+            actions = self._array(group, "actions", f"{path}/actions")
+            steps = int((actions.shape or (0,))[0])
+            if first + steps + 1 > rows:
+                raise refuse(self._name, path, "has more steps than metadata.json says are left")
+            start[index], length[index] = first, steps
+            for name, array in arrays.items():
+                at = f"{path}/{name}"
+                if name == "actions":
+                    self._read(actions, at, array[first : first + steps])
+                else:
+                    found = self._array(group if nested is None else nested, name.rpartition("/")[2], at)
+                    self._read(found, at, array[first : first + steps + 1])
+            if goals is not None:
+                whole = np.empty((steps + 1, goals.shape[1]), np.float32)
+                at = f"{path}/{names.desired}"
+                self._read(self._array(nested, "desired_goal", at), at, whole)
+                goals[index] = whole[0]
+            first += steps + 1
+        return start, length
+
+    def _group(self, place: Any, key: str, path: str) -> Any:
+        return self._there(child(self._h5py, place, self._name, key, path, array=False), path)
+
+    def _array(self, place: Any, key: str, path: str) -> Any:
+        return self._there(child(self._h5py, place, self._name, key, path, array=True), path)
+
+    def _there(self, found: Any, path: str) -> Any:
+        if found is None:
+            raise refuse(self._name, path, "is missing")
+        return found
+
+    def _read(self, found: Any, path: str, out: np.ndarray) -> None:
+        try:
+            shape, dtype = found.shape, found.dtype
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise refuse(self._name, path, f"has a type that is no number ({error})") from error
+        if shape != out.shape or dtype.kind not in "fiub" or dtype.hasobject:
+            check_field(self._name, path, shape or (), dtype, sizes=out.shape)
+        if not out.size:
+            return
+        space = self._h5py.h5s.ALL
+        try:
+            found.read(space, space, out, mtype=self._float32)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise refuse(self._name, path, f"is damaged ({error})") from error

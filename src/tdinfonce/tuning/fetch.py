@@ -1,0 +1,26 @@
+"""The Fetch tasks on states; docs/online-findings.md says how these were found."""
+
+from typing import Any
+
+__all__ = ["ONLINE"]
+
+ONLINE: dict[tuple[str, ...], dict[str, Any]] = {
+    ("fetch-reach", "fast"): {
+        "env_steps": 3_000,
+        "updates_per_env_step": 2.0,
+        "batch_size": 128,
+        "discount": 0.9,
+        "actor_rate": 2e-3,
+        "critic_rate": 2e-3,
+        "average_rate": 0.02,
+        "warmup_steps": 1_000,
+        "eval_every": 500,
+        "exploration_noise": 0.1,
+        "exploration_uniform": 0.1,
+    },
+    ("fetch-reach", "fast", "td-infonce"): {"n_step": 3, "temperature": 0.1},
+    ("fetch-push", "fast"): {"env_steps": 300_000, "warmup_steps": 5_000},
+    ("fetch-pick-and-place", "fast"): {"env_steps": 300_000, "warmup_steps": 5_000},
+    ("fetch-slide", "fast"): {"env_steps": 300_000, "warmup_steps": 5_000},
+    ("fetch-reach", "paper"): {"env_steps": 500_000},
+}

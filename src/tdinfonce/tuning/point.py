@@ -1,0 +1,32 @@
+"""The point in the square: small networks, a short horizon, seconds."""
+
+__all__ = ["OFFLINE", "ONLINE"]
+
+ONLINE = {
+    ("point", "fast"): {
+        "env_steps": 5_000,
+        "warmup_steps": 500,
+        "eval_every": 1_000,
+        "updates_per_env_step": 1.0,
+        "hidden": (64, 64),
+        "goal_hidden": (64, 64),
+        "discount": 0.8,
+        "critic_rate": 1e-3,
+        "actor_rate": 1e-3,
+    }
+}
+ONLINE["point-one-goal", "fast"] = ONLINE["point", "fast"]
+OFFLINE = {
+    (name, "fast"): {
+        "updates": 2_000,
+        "eval_every": 1_000,
+        "hidden": (64, 64),
+        "goal_hidden": (64, 64),
+        "discount": 0.8,
+        "n_step": 1,
+        "target_rate": 0.02,
+        "critic_rate": 1e-3,
+        "actor_rate": 1e-3,
+    }
+    for name in ("point", "point-one-goal")
+}

@@ -31,10 +31,10 @@ test-slow: $(VENV)/.installed  ## the checks that take longer; the promises of d
 # Exit code 2 says that nothing here can draw. If nothing may be installed, the tests of the image tasks fail and name
 # the packages.
 graphics: $(VENV)/.installed  ## what draws pictures and the image tasks; installs it if it is missing and apt may be used
-	@$(BIN)/python -m tdinfonce.envs._offscreen || { \
+	@$(BIN)/python -m tdinfonce.envs.offscreen || { \
 	  test "$$?" = 2 && test "$$(id -u)" = 0 && command -v apt-get > /dev/null && apt-get -qq update && \
 	  apt-get -qq install --yes --no-install-recommends $(GRAPHICS) && \
-	  $(BIN)/python -m tdinfonce.envs._offscreen; } || true
+	  $(BIN)/python -m tdinfonce.envs.offscreen; } || true
 
 lint: $(VENV)/.installed  ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

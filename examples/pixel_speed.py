@@ -18,7 +18,7 @@ import mujoco
 import numpy as np
 
 from tdinfonce import envs
-from tdinfonce.envs._offscreen import Camera
+from tdinfonce.envs.offscreen import Camera
 from tdinfonce.envs.fetch_pixels import NAMES, TASKS, Robot
 from tdinfonce.envs.gymnasium import open_gymnasium
 

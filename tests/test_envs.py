@@ -234,14 +234,14 @@ def register(flaw: str, steps: int | None = 10) -> str:
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_check_env_names_each_flaw(flaw: str, words: str) -> None:
-    from tdinfonce.envs._check import examine
+    from tdinfonce.envs.check import examine
 
     problems, _ = examine(register(flaw))
     assert any(words in problem for problem in problems), problems
 
 
 def test_check_env_finds_nothing_in_a_good_one_and_actions_are_rescaled() -> None:
-    from tdinfonce.envs._check import examine
+    from tdinfonce.envs.check import examine
 
     name = register("")
     assert examine(name)[0] == []

@@ -13,7 +13,7 @@ import pytest
 
 from tdinfonce import envs
 from tdinfonce.cli import main
-from tdinfonce.envs import _check, _offscreen
+from tdinfonce.envs import check, offscreen
 from tdinfonce.envs.fetch_pixels import NAMES, TASKS, FetchImageEnv
 from tdinfonce.envs.fetch_pixels import SIZE as PIXELS
 from tdinfonce.errors import UserError
@@ -204,7 +204,7 @@ def test_a_whole_episode_is_collected(env: FetchImageEnv) -> None:
 def test_names_are_listed_and_checked() -> None:
     assert set(NAMES) == set(TASKS) <= set(envs.names())
     assert envs.goal_spaces(REACH) == ("image",)
-    assert _check.examine(REACH) == ([], [])
+    assert check.examine(REACH) == ([], [])
 
 
 def test_noise_on_images_repeats_or_blackens_them() -> None:
@@ -237,31 +237,31 @@ def test_osmesa_follows_egl_and_a_machine_without_both_is_told_what_to_install(
         backend = name.removeprefix("mujoco.")
         return SimpleNamespace(GLContext=type("GLContext", (Context,), {"backend": backend}))
 
-    monkeypatch.setattr(_offscreen, "importlib", SimpleNamespace(import_module=load))
-    monkeypatch.setattr(_offscreen, "_forget", lambda *_: None)
-    monkeypatch.setattr(_offscreen, "_ask_egl", lambda: None)
+    monkeypatch.setattr(offscreen, "importlib", SimpleNamespace(import_module=load))
+    monkeypatch.setattr(offscreen, "_forget", lambda *_: None)
+    monkeypatch.setattr(offscreen, "_ask_egl", lambda: None)
     monkeypatch.setattr(mujoco, "MjrContext", lambda *_: None)
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     model = mujoco.MjModel.from_xml_string("<mujoco/>")
-    assert _offscreen.open_graphics(model, 64).backend == "osmesa"
+    assert offscreen.open_graphics(model, 64).backend == "osmesa"
     assert tried == ["egl", "osmesa"]
     works.clear()
     with pytest.raises(
         UserError, match="install the Debian packages libegl1 libgl1 libgl1-mesa-dri, or libosmesa6"
     ) as caught:
-        _offscreen.open_graphics(model, 64)
+        offscreen.open_graphics(model, 64)
     assert "\n" not in str(caught.value)
     make = (Path(__file__).parents[1] / "Makefile").read_text()
-    assert f"GRAPHICS := {_offscreen.PACKAGES}\n" in make
-    assert _offscreen.main() == 2
+    assert f"GRAPHICS := {offscreen.PACKAGES}\n" in make
+    assert offscreen.main() == 2
     assert "libegl1" in capsys.readouterr().err
     works.update(("egl", "osmesa"))
-    assert _offscreen.open_graphics(model, 64).backend == "egl"
+    assert offscreen.open_graphics(model, 64).backend == "egl"
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
-    assert _offscreen.open_graphics(model, 64).backend == "osmesa"
+    assert offscreen.open_graphics(model, 64).backend == "osmesa"
 
 
-@pytest.mark.parametrize("words", [("tdinfonce", "train", "--env", "fetch-reach"), ("tdinfonce.envs._offscreen",)])
+@pytest.mark.parametrize("words", [("tdinfonce", "train", "--env", "fetch-reach"), ("tdinfonce.envs.offscreen",)])
 def test_a_graphics_library_that_cannot_be_loaded_is_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
     """In a process of its own: MuJoCo looks at the variable when it is imported."""
     asked = os.environ | {"MUJOCO_GL": "nonsense"}

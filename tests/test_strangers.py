@@ -17,7 +17,7 @@ import safety
 from offline_data import random_walks, write
 from tdinfonce.cli import main
 from tdinfonce.data import open_dataset
-from tdinfonce.envs._worker import WorkerEnv
+from tdinfonce.envs.worker import WorkerEnv
 from tdinfonce.errors import UserError
 from tdinfonce.recording.generate import make_data
 from tdinfonce.runs import checkpoint

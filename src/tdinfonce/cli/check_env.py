@@ -17,9 +17,9 @@ class Command:
 
     def run(self) -> int:
         """Check and print; the exit code is 1 if something is wrong."""
-        from tdinfonce.envs import _check
+        from tdinfonce.envs import check
 
-        problems, notes = _check.examine(self.env)
+        problems, notes = check.examine(self.env)
         for problem in problems:
             print(f"wrong: {problem}")
         for note in notes:

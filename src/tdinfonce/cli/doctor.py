@@ -84,7 +84,7 @@ def _devices() -> str:
 
 def _graphics() -> str:
     """In a process of its own, for a broken driver may take it down."""
-    words = [sys.executable, "-m", "tdinfonce.envs._offscreen"]
+    words = [sys.executable, "-m", "tdinfonce.envs.offscreen"]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:

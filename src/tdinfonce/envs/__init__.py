@@ -1,5 +1,5 @@
-"""Goal-reaching environments, found by name. Each module of this folder publishes ``NAMES``, ``goal_spaces``
-and ``make``.
+"""Goal-reaching environments, found by name. A module of this folder that publishes ``NAMES``, ``goal_spaces`` and
+``make`` is a family of them.
 
 Any Gymnasium goal environment can be named by its id (``FetchReach-v4``, ``mymodule:MyEnv-v0``) too.
 Simulators are imported inside ``make``.
@@ -21,7 +21,7 @@ def names() -> dict[str, str]:
     """Map each short name to the module that makes it."""
     found = {}
     for module in sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")):
-        for name in importlib.import_module(f"{__name__}.{module}").NAMES:
+        for name in getattr(importlib.import_module(f"{__name__}.{module}"), "NAMES", ()):
             found[name] = module
     return found
 

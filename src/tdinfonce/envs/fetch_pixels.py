@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdinfonce.envs._offscreen import Camera, Pose
+from tdinfonce.envs.offscreen import Camera, Pose
 from tdinfonce.envs.fetch import open_fetch
 from tdinfonce.types import EnvSpec, GoalEnv, Start, Step
 

@@ -68,7 +68,7 @@ class Recipe:
             "noise_kind": self.noise_kind,
         }
         if getattr(self.training, "env_worker", False) and not render:
-            from tdinfonce.envs._worker import WorkerEnv
+            from tdinfonce.envs.worker import WorkerEnv
 
             return WorkerEnv(options)
         return envs.make(**options, render=render)

@@ -1,6 +1,6 @@
 """Pictures of a MuJoCo simulation without a display, drawn by EGL or else by OSMesa.
 
-``python -m tdinfonce.envs._offscreen`` says which one works here, or what to install.
+``python -m tdinfonce.envs.offscreen`` says which one works here, or what to install.
 """
 
 import ctypes

@@ -18,9 +18,9 @@ import mujoco
 import numpy as np
 
 from tdinfonce import envs
-from tdinfonce.envs.offscreen import Camera
 from tdinfonce.envs.fetch_pixels import NAMES, TASKS, Robot
 from tdinfonce.envs.gymnasium import open_gymnasium
+from tdinfonce.envs.offscreen import Camera
 
 POSE = TASKS["fetch-push-image"].pose
 FLAG = mujoco.mjtRndFlag

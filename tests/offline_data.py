@@ -14,7 +14,7 @@ from tdinfonce.training.collect import collect, uniform_policy
 def random_walks(episodes: int = 300, seed: int = 0) -> Episodes:
     env = envs.make("point")
     rng = np.random.default_rng(seed)
-    return Episodes.of([collect(env, uniform_policy(2, rng), 1000 + i, rng)[0] for i in range(episodes)])
+    return Episodes.of([collect(env, uniform_policy(env.spec, rng), 1000 + i, rng)[0] for i in range(episodes)])
 
 
 @functools.cache
@@ -26,7 +26,7 @@ def half_aimed_walks(episodes: int = 300, seed: int = 0) -> Episodes:
     def stumble(observation: np.ndarray, goal: np.ndarray, time: int) -> np.ndarray:
         return np.clip((goal - observation) * 2 + rng.normal(0, 0.5, 2), -1, 1).astype(np.float32)
 
-    aimless = uniform_policy(2, rng)
+    aimless = uniform_policy(env.spec, rng)
     walks = [collect(env, stumble if i % 2 else aimless, 1000 + i, rng)[0] for i in range(episodes)]
     return Episodes.of(walks)
 

@@ -182,12 +182,12 @@ class Custom(gymnasium.Env):
         self.flaw = flaw
         if flaw == "dict":
             self.observation_space = goal
-        if flaw == "discrete":
-            self.action_space = gymnasium.spaces.Discrete(3)
+        if flaw == "choices":
+            self.action_space = gymnasium.spaces.MultiDiscrete([3, 2])
         if flaw == "unbounded":
             self.action_space = box(-np.inf, np.inf, (1,))
         if flaw == "threshold":
-            self.distance_threshold = None  # type: ignore[assignment]
+            self.distance_threshold = self.compute_reward = None  # type: ignore[assignment]
 
     def _state(self) -> dict[str, np.ndarray]:
         x = np.array([self.x], np.float32)
@@ -223,7 +223,7 @@ def register(flaw: str, steps: int | None = 10) -> str:
     ("flaw", "words"),
     [
         ("dict", "must be a dict with observation"),
-        ("discrete", "continuous"),
+        ("choices", "number their combinations"),
         ("unbounded", "finite bounds"),
         ("threshold", "nothing says when a goal is reached"),
         ("nan", "not finite"),

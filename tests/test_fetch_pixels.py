@@ -192,7 +192,7 @@ def test_starts_of_the_fact_sheet(env: FetchImageEnv) -> None:
 
 def test_a_whole_episode_is_collected(env: FetchImageEnv) -> None:
     rng = np.random.default_rng(0)
-    episode, outcome = collect(env, uniform_policy(4, rng), SEED, rng)
+    episode, outcome = collect(env, uniform_policy(env.spec, rng), SEED, rng)
     assert episode.observation.shape == (51, 64, 64, 3)
     assert episode.achieved is episode.observation
     assert outcome.length == 50

@@ -159,7 +159,7 @@ def test_collect_is_decided_by_its_seeds() -> None:
 
     def episode(seed: int, chance: int) -> np.ndarray:
         rng = np.random.default_rng(chance)
-        return collect(env, uniform_policy(2, rng), seed, rng, Exploration(0.1, 0.5))[0].observation
+        return collect(env, uniform_policy(env.spec, rng), seed, rng, Exploration(0.1, 0.5))[0].observation
 
     np.testing.assert_array_equal(episode(1, 1), episode(1, 1))
     assert not np.array_equal(episode(1, 1), episode(1, 2))

@@ -240,7 +240,7 @@ def test_a_broken_installation_is_what_doctor_is_asked_about(
 
 
 def test_a_lost_environment_takes_its_helpers_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    env = WorkerEnv({"name": "point"})
+    env = WorkerEnv({"env": "point"})
     env.close()
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "start_new_session": True}
     env._process = subprocess.Popen(["sh", "-c", "sleep 60 & exec sleep 60"], **pipes)
@@ -250,7 +250,7 @@ def test_a_lost_environment_takes_its_helpers_with_it(monkeypatch: pytest.Monkey
     assert env.process_id is None
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(UserError, match="point cannot be made: its process died"):
-        WorkerEnv({"name": "point"})
+        WorkerEnv({"env": "point"})
 
 
 def test_data_in_the_folder_that_would_be_replaced(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 A `Batch` is a named tuple, so JAX sees a pytree and numpy code needs no JAX to make one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -20,6 +21,7 @@ __all__ = [
     "Metrics",
     "Start",
     "Step",
+    "flatten",
 ]
 
 Metrics = dict[str, Any]
@@ -92,11 +94,10 @@ class EnvSpec:
         action = np.asarray(action, np.float32)
         if self.discrete:
             return np.argmax(action, axis=-1) + int(self.action_low[0] if self.action_low else 0)
+        action = np.clip(action, -1, 1)
         if self.action_low:
             low, high = np.array(self.action_low), np.array(self.action_high)
-            action = ((high + low) / 2 + (high - low) / 2 * np.clip(action.astype(np.float64), -1, 1)).astype(
-                np.float32
-            )
+            action = ((high + low) / 2 + (high - low) / 2 * action.astype(np.float64)).astype(np.float32)
         return action.reshape(*action.shape[:-1], *self.action_shape) if self.action_shape else action
 
     def own_action(self, action: Any) -> np.ndarray:
@@ -111,10 +112,29 @@ class EnvSpec:
             flat = (flat - (high + low) / 2) / np.where(high > low, (high - low) / 2, 1.0)
         return np.clip(flat, -1, 1).astype(np.float32)
 
+    def random_action(self, rng: np.random.Generator) -> np.ndarray:
+        """A uniform action as agents see it."""
+        if self.discrete:
+            return np.eye(self.action_size, dtype=np.float32)[rng.integers(self.action_size)]
+        return rng.uniform(-1, 1, self.action_size).astype(np.float32)
+
     @property
     def deciding(self) -> list[int]:
         """Indices of the goal coordinates that decide success."""
         return list(self.success_coordinates or range(self.goal_size))
+
+
+def flatten(value: Any, dtype: Any = np.float32) -> np.ndarray:
+    """A nested observation as one vector: dictionaries in the order of their sorted keys, tuples and lists in theirs.
+
+    >>> flatten({"b": np.eye(2), "a": (5, [6.5])}).tolist()
+    [5.0, 6.5, 1.0, 0.0, 0.0, 1.0]
+    """
+    if isinstance(value, Mapping):
+        value = [value[key] for key in sorted(value, key=str)]
+    if isinstance(value, tuple | list):
+        return np.concatenate([flatten(part, dtype) for part in value]) if value else np.zeros(0, dtype)
+    return np.asarray(value, dtype).ravel()
 
 
 class Batch(NamedTuple):
@@ -238,7 +258,7 @@ class Step(NamedTuple):
     success: bool
     distance: float
     done: bool
-    """The episode is over; time limits are the only reason in goal-reaching."""
+    """The episode is over: its time is up, or the environment ended it early. Either is the end of the data only."""
     position: np.ndarray | None = None
     """As in `Start`."""
 
@@ -252,7 +272,7 @@ class GoalEnv(Protocol):
         """Start the episode that belongs to ``seed``, whatever came before."""
 
     def step(self, action: np.ndarray) -> Step:
-        """Take one action in [-1, 1]."""
+        """Take one action in [-1, 1], or one-hot."""
 
     def render(self) -> np.ndarray:
         """The current state as an RGB image."""

@@ -1,69 +1,48 @@
 """Goal-reaching environments, found by name. A module of this folder that publishes ``NAMES``, ``goal_spaces`` and
 ``make`` is a family of them.
 
-Any Gymnasium goal environment can be named by its id (``FetchReach-v4``, ``mymodule:MyEnv-v0``) too.
-Simulators are imported inside ``make``.
+Any Gymnasium goal environment will do too: by its id (``FetchReach-v4``, ``mymodule:MyEnv-v0``), as an object, or made
+by a function. Simulators are imported inside ``make``.
 """
 
-import importlib
-import pkgutil
-import re
 from typing import Any
 
 from tdinfonce.envs._noisy import KINDS, NoisyEnv
+from tdinfonce.envs._resolve import ResolvedEnv, names, resolve
+from tdinfonce.envs._simulators import problems
 from tdinfonce.errors import UserError, nearest
 from tdinfonce.types import GoalEnv
 
-__all__ = ["goal_spaces", "make", "names"]
+__all__ = ["ResolvedEnv", "goal_spaces", "make", "names", "problems", "resolve"]
 
 
-def names() -> dict[str, str]:
-    """Map each short name to the module that makes it."""
-    found = {}
-    for module in sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")):
-        for name in getattr(importlib.import_module(f"{__name__}.{module}"), "NAMES", ()):
-            found[name] = module
-    return found
-
-
-def goal_spaces(name: str) -> tuple[str, ...]:
+def goal_spaces(env: Any) -> tuple[str, ...]:
     """The goal spaces an environment offers, its default first."""
-    return tuple(_module(name).goal_spaces(name))
+    return resolve(env).goal_spaces
 
 
 def make(
-    name: str,
+    env: Any,
     *,
     goal_space: str | None = None,
     render: bool = False,
     noise: float = 0.0,
     noise_kind: str = "resampled",
+    path: str = "",
 ) -> GoalEnv:
-    """Make an environment by its short name or Gymnasium id.
+    """Make an environment from its name, or from anything else that `resolve` takes.
 
     Args:
-        name: a key of `names`, or the id of a Gymnasium goal environment.
+        env: a key of `names`, a Gymnasium id, ``module:function``, a function that makes an environment, or one.
         goal_space: how a state becomes a goal; None is the environment's default.
         render: whether `render` will be called.
         noise: chance that a step's observation is replaced; see `NoisyEnv`.
-        noise_kind: by what.
+        noise_kind: what replaces it.
+        path: the folder that a record names for a module; searched if it is found nowhere else.
     """
     if not 0 <= noise <= 1:
         raise UserError(f"noise is a chance between 0 and 1; got {noise}")
     if noise_kind not in KINDS:
         raise nearest("kind of noise", noise_kind, KINDS)
-    module = _module(name)
-    offered = tuple(module.goal_spaces(name))
-    chosen = offered[0] if goal_space is None else goal_space
-    if chosen not in offered:
-        raise UserError(f"{name} has no goal space '{chosen}'; choose one of: {', '.join(offered)}")
-    env: GoalEnv = module.make(name, goal_space=chosen, render=render)
-    return NoisyEnv(env, noise, noise_kind) if noise else env
-
-
-def _module(name: str) -> Any:
-    known = names()
-    if name not in known and not re.search(r":|-v\d+$", name):
-        error = nearest("environment", name, known)
-        raise UserError(f"{error}, or the id of a Gymnasium goal environment such as FetchReach-v4 or module:Env-v0")
-    return importlib.import_module(f"{__name__}.{known.get(name, 'gymnasium')}")
+    made = resolve(env, path=path).make(goal_space=goal_space, render=render)
+    return NoisyEnv(made, noise, noise_kind) if noise else made

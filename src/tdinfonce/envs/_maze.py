@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdinfonce.envs.gymnasium import quiet_imports
+from tdinfonce.envs._simulators import load
 from tdinfonce.errors import UserError
 from tdinfonce.types import EnvSpec, Start, Step
 
@@ -192,14 +192,9 @@ def load_maze(
     """
     if render and not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")  # before the simulator is imported: its default needs a display
-    try:
-        with quiet_imports():
-            import mujoco
-            from gymnasium_robotics.envs.maze.maze_v4 import Maze  # type: ignore[import-untyped]
-    except ModuleNotFoundError as error:
-        raise UserError("mazes need the simulators: pip install 'tdinfonce[robotics]'") from error
+    mujoco, Maze = load("mujoco"), load("gymnasium_robotics.envs.maze.maze_v4").Maze
 
-    class FromCorner(Maze):
+    class FromCorner(Maze):  # type: ignore[misc, valid-type]
         def __init__(self, rows: Any, size: float, tall: float) -> None:
             super().__init__(rows, size, tall)
             self._x_map_center, self._y_map_center = 1.5 * size, (len(rows) - 1.5) * size

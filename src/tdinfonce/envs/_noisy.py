@@ -30,7 +30,7 @@ class NoisyEnv:
         if kind not in KINDS:
             raise nearest("kind of noise", kind, KINDS)
         if kind == "resampled" and env.spec.image is not None:
-            raise UserError("images cannot be resampled; choose --noise-kind previous or zeros")
+            raise UserError("images cannot be resampled; choose the kind previous or zeros")
         self.spec = env.spec
         self._env, self._chance = env, chance
         replace: dict[str, Callable[[], Reading]] = {
@@ -86,7 +86,7 @@ def _statistics(env: GoalEnv) -> tuple[Reading, Reading, dict[int, int]]:
         readings.append((start.observation, start.achieved))
         done = False
         while not done:
-            step = env.step(rng.uniform(-1, 1, env.spec.action_size).astype(np.float32))
+            step = env.step(env.spec.random_action(rng))
             readings.append((step.observation, step.achieved))
             done = step.done
     observation, achieved = (np.stack(column) for column in zip(*readings, strict=True))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tdinfonce.envs._maze import Body, Cell, Grid, MazeEnv, load_maze
-from tdinfonce.errors import UserError
+from tdinfonce.envs._simulators import load
 from tdinfonce.types import EnvSpec, GoalEnv
 
 __all__ = ["NAMES", "goal_spaces", "make"]
@@ -51,11 +51,8 @@ def make(name: str, *, goal_space: str = "achieved", render: bool = False) -> Go
 
 def _ant_file() -> str:
     """Gymnasium's ant with D4RL's time step, motors and contacts, as a temporary file."""
-    try:
-        import gymnasium.envs.mujoco as mujoco_envs
-    except ModuleNotFoundError as error:
-        raise UserError("mazes need the simulators: pip install 'tdinfonce[robotics]'") from error
-    tree = ET.parse(os.path.join(os.path.dirname(mujoco_envs.__file__), "assets", "ant.xml"))
+    folder = os.path.dirname(load("gymnasium.envs.mujoco").__file__)
+    tree = ET.parse(os.path.join(folder, "assets", "ant.xml"))
     changes = {"./option": {"timestep": str(TIMESTEP)}, "./default/geom": CONTACT}
     changes |= {"./asset/texture[@name='texplane']": FLOOR, "./asset/material[@name='MatPlane']": {"reflectance": "0"}}
     changes |= {".//geom[@name='torso_geom']": {"rgba": "0.3 0.9 0.5 1"}}

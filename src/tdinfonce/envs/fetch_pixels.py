@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdinfonce.envs.offscreen import Camera, Pose
 from tdinfonce.envs.fetch import open_fetch
+from tdinfonce.envs.offscreen import Camera, Pose
 from tdinfonce.types import EnvSpec, GoalEnv, Start, Step
 
 __all__ = ["NAMES", "FetchImageEnv", "goal_spaces", "make"]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdinfonce.envs.gymnasium import LIBRARIES, quiet_imports
+from tdinfonce.envs._simulators import LIBRARIES, load, reason
 from tdinfonce.errors import UserError
 
 __all__ = ["PACKAGES", "Camera", "Graphics", "Pose", "open_graphics"]
@@ -67,7 +67,7 @@ def open_graphics(model: Any, size: int) -> Graphics:
             context.make_current()
             return Graphics(backend, context, mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50))
         except Exception as error:  # each library fails in its own way
-            reasons.append(f"{backend}: {type(error).__name__}: {' '.join(str(error).split())}")
+            reasons.append(f"{backend}: {reason(error)}")
             _forget(backend, before)
     raise UserError(f"cannot draw images: install the Debian packages {PACKAGES}, or libosmesa6 ({'; '.join(reasons)})")
 
@@ -171,8 +171,7 @@ def _frustum(cameras: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
 def main() -> int:
     """Print which graphics library works."""
     try:
-        with quiet_imports():
-            import mujoco
+        mujoco = load("mujoco")
         print(f"images are drawn by {open_graphics(mujoco.MjModel.from_xml_string('<mujoco/>'), 64).backend}")
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

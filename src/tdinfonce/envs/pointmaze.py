@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tdinfonce.envs._maze import Body, Cell, Grid, MazeEnv, load_maze
+from tdinfonce.envs._simulators import load
 from tdinfonce.types import EnvSpec, GoalEnv
 
 __all__ = ["NAMES", "goal_spaces", "make"]
@@ -35,16 +36,8 @@ def make(name: str, *, goal_space: str = "achieved", render: bool = False) -> Go
 
 
 def _assets(map_name: str) -> tuple[str, Any]:
-    from tdinfonce.envs.gymnasium import quiet_imports
-    from tdinfonce.errors import UserError
-
-    try:
-        with quiet_imports():
-            import gymnasium_robotics  # type: ignore[import-untyped]
-            from gymnasium_robotics.envs.maze import maps  # type: ignore[import-untyped]
-    except ModuleNotFoundError as error:
-        raise UserError("mazes need the simulators: pip install 'tdinfonce[robotics]'") from error
-    folder = os.path.dirname(gymnasium_robotics.__file__)
+    robotics, maps = load("gymnasium_robotics"), load("gymnasium_robotics.envs.maze.maps")
+    folder = os.path.dirname(robotics.__file__)
     return os.path.join(folder, "envs", "assets", "point", "point.xml"), getattr(maps, map_name)
 
 

@@ -47,7 +47,7 @@ class WorkerEnv:
         try:
             self._start()
         except EnvironmentLost as error:
-            raise UserError(f"{options.get('name')} cannot be made: {error}") from error
+            raise UserError(f"{options.get('env')} cannot be made: {error}") from error
 
     @property
     def process_id(self) -> int | None:

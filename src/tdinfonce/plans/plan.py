@@ -62,7 +62,7 @@ class Recipe:
     def make_env(self, *, render: bool = False) -> GoalEnv:
         """Make the environment of this run; in a process of its own if the training asks for it."""
         options: dict[str, Any] = {
-            "name": self.env,
+            "env": self.env,
             "goal_space": self.goal_space,
             "noise": self.noise,
             "noise_kind": self.noise_kind,

@@ -6,19 +6,19 @@ from typing import NamedTuple
 import numpy as np
 
 from tdinfonce.errors import UserError
-from tdinfonce.types import Episode, GoalEnv, History, Start, Step
+from tdinfonce.types import EnvSpec, Episode, GoalEnv, History, Start, Step
 
 __all__ = ["Exploration", "Outcome", "collect", "remembering", "uniform_policy"]
 
 Policy = Callable[[np.ndarray, np.ndarray, int], np.ndarray]
-"""(observation, goal, time in the episode) → action in [-1, 1]."""
+"""(observation, goal, time in the episode) → action in [-1, 1], or one-hot."""
 
 
 class Exploration(NamedTuple):
     """What is added to the policy while collecting."""
 
     noise: float = 0.0
-    """Standard deviation of Gaussian noise on each action."""
+    """Standard deviation of Gaussian noise on each action; discrete ones get none."""
     uniform: float = 0.0
     """Share of actions replaced by uniform ones."""
 
@@ -48,11 +48,7 @@ def collect(
     done = False
     while not done:
         action = np.asarray(policy(observation, start.goal, len(actions)), np.float32)
-        if explore.noise:
-            action = action + rng.normal(0, explore.noise, action.shape).astype(np.float32)
-        if explore.uniform and rng.random() < explore.uniform:
-            action = rng.uniform(-1, 1, action.shape).astype(np.float32)
-        action = np.clip(action, -1, 1)
+        action = _explored(action, env.spec, explore, rng)
         step = env.step(action)
         observation, done = step.observation, step.done
         observations.append(observation)
@@ -66,6 +62,14 @@ def collect(
     episode = Episode(states, goals, np.stack(actions), start.goal)
     moved = float(np.linalg.norm(_position(env, step) - _position(env, start)))
     return episode, Outcome(any(successes), successes[-1], min(distances), distances[-1], moved, len(actions))
+
+
+def _explored(action: np.ndarray, spec: EnvSpec, explore: Exploration, rng: np.random.Generator) -> np.ndarray:
+    if explore.noise and not spec.discrete:
+        action = action + rng.normal(0, explore.noise, action.shape).astype(np.float32)
+    if explore.uniform and rng.random() < explore.uniform:
+        action = spec.random_action(rng)
+    return spec.own_action(spec.native_action(action)) if spec.discrete else np.clip(action, -1, 1)
 
 
 def _check_finite(env: GoalEnv, seed: int, arrays: dict[str, np.ndarray]) -> None:
@@ -84,9 +88,9 @@ def _position(env: GoalEnv, said: Start | Step) -> np.ndarray:
     return said.achieved[env.spec.deciding] if said.position is None else said.position
 
 
-def uniform_policy(action_size: int, rng: np.random.Generator) -> Policy:
+def uniform_policy(spec: EnvSpec, rng: np.random.Generator) -> Policy:
     """Uniform actions, for the warm-up."""
-    return lambda observation, goal, time: rng.uniform(-1, 1, action_size).astype(np.float32)
+    return lambda observation, goal, time: spec.random_action(rng)
 
 
 def remembering(context: int, act: Callable[[np.ndarray, np.ndarray, History | None], np.ndarray]) -> Policy:

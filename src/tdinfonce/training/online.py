@@ -193,7 +193,7 @@ class _Run:
         rng = seeding.generator(self.seed, "collect", self.episodes)
         start = seeding.derive(self.seed, "episode", self.episodes)
         if self.agent is None:
-            return collect(self.env, uniform_policy(self.env.spec.action_size, rng), start, rng)
+            return collect(self.env, uniform_policy(self.env.spec, rng), start, rng)
         c = self.config
         policy = policy_of(self.agent, seeding.derive(self.seed, "policy", self.episodes), self.env.spec.episode_length)
         explore = rng.random() < c.exploration_episodes

@@ -10,6 +10,7 @@ import pytest
 from tdinfonce import envs
 from tdinfonce.envs import fetch
 from tdinfonce.envs._noisy import NoisyEnv
+from tdinfonce.envs.grid import ROOMS, GridEnv
 from tdinfonce.errors import UserError
 from tdinfonce.seeding import derive, evaluation_seeds, generator
 from tdinfonce.types import EnvSpec, Start, Step
@@ -36,6 +37,48 @@ def test_one_seed_one_episode() -> None:
     env.step(np.ones(2))
     np.testing.assert_array_equal(env.reset(1).observation, first.observation)
     np.testing.assert_array_equal(env.step(np.ones(2)).observation, moved)
+
+
+def test_the_grid_is_four_rooms_whose_walls_stop() -> None:
+    env = GridEnv()
+    assert (env.spec.discrete, env.spec.action_size) == (True, 4)
+    starts = [env.reset(seed) for seed in range(500)]
+    cells = {tuple(start.observation.tolist()) for start in starts}
+    assert len(cells) == sum(row.count(".") for row in ROOMS) == 40
+    assert cells == {tuple(start.goal.tolist()) for start in starts}
+    assert all(start.distance > env.spec.tolerance for start in starts), "start and goal are never the same"
+    for seed, start in enumerate(starts):
+        column, row = round(3 * start.observation[0]) + 3, 3 - round(3 * start.observation[1])
+        for action, (down, right) in enumerate([(-1, 0), (0, 1), (1, 0), (0, -1)]):
+            env.reset(seed)
+            step = env.step(np.eye(4)[action])
+            there = row + down, column + right
+            free = all(0 <= x < 7 for x in there) and ROOMS[there[0]][there[1]] == "."
+            wanted = (right / 3, -down / 3) if free else (0, 0)
+            np.testing.assert_allclose(step.observation - start.observation, wanted, atol=1e-6)
+            assert step.success == np.array_equal(step.observation, start.goal)
+    assert env.render().shape == (98, 98, 3)
+
+
+def test_the_grid_can_be_solved_by_the_shortest_way() -> None:
+    """Breadth first over what the environment itself does: every goal within an episode, and not along a line."""
+    env = GridEnv()
+    ways = {}
+    for seed in range(300):
+        start = env.reset(seed)
+        frontier, seen = [((), tuple(start.observation))], {tuple(start.observation)}
+        while tuple(start.goal) != frontier[0][1]:
+            way, _ = frontier.pop(0)
+            for action in range(4):
+                env.reset(seed)
+                for past in (*way, action):
+                    place = tuple(env.step(np.eye(4)[past]).observation)
+                if place not in seen:
+                    seen.add(place)
+                    frontier.append(((*way, action), place))
+        ways[seed] = len(frontier[0][0]), 3 * float(np.abs(start.goal - start.observation).sum())
+    assert max(length for length, _ in ways.values()) < env.spec.episode_length / 2
+    assert np.mean([length > line + 0.5 for length, line in ways.values()]) > 0.1
 
 
 def test_streams_are_independent_and_evaluation_is_fixed() -> None:

@@ -4,6 +4,9 @@ Train on it from this folder with one command:
 
     tdinfonce check-env custom_env:Cart-v0
     tdinfonce train --env custom_env:Cart-v0 --env-steps 8000 --set warmup_steps=1000 eval_every=1000
+
+A function or class that makes an environment will do as well, if the environment says how long an episode is:
+custom_env:Cart.
 """
 
 import gymnasium
@@ -14,6 +17,7 @@ class Cart(gymnasium.Env):
     """Position and velocity on a line; the action is a force."""
 
     distance_threshold = 0.1
+    max_episode_steps = 30
 
     def __init__(self, render_mode=None):
         box = gymnasium.spaces.Box
@@ -38,4 +42,4 @@ class Cart(gymnasium.Env):
         return self._state(), 0.0, False, False, {"is_success": abs(self.x - self.goal) < self.distance_threshold}
 
 
-gymnasium.register("Cart-v0", Cart, max_episode_steps=30)
+gymnasium.register("Cart-v0", Cart, max_episode_steps=Cart.max_episode_steps)

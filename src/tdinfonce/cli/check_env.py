@@ -13,7 +13,7 @@ class Command:
     """Say in plain words what is wrong with a goal environment."""
 
     env: Annotated[str, tyro.conf.Positional]
-    """Short name or Gymnasium id (module:Env-v0)."""
+    """Short name, Gymnasium id (module:Env-v0), or module:function."""
 
     def run(self) -> int:
         """Check and print; the exit code is 1 if something is wrong."""

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
@@ -76,8 +77,9 @@ def quiet_imports() -> Iterator[None]:
     except ModuleNotFoundError:
         raise
     except Exception as error:
-        if not asked:
-            raise
+        modules = {frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)}
+        if not asked or not any(name.endswith(".gl_context") for name in modules):
+            raise  # it is not the graphics
         mend = f"install {LIBRARIES[asked.lower()]}, or unset it" if asked.lower() in LIBRARIES else "unset it"
         raise UserError(f"cannot load the simulator with MUJOCO_GL={asked} ({reason(error)}); {mend}") from error
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tdinfonce.errors import UserError, nearest
 
-__all__ = ["Settings", "apply", "describe", "from_json", "parse", "setting"]
+__all__ = ["Settings", "apply", "describe", "from_json", "parse", "setting", "words"]
 
 MOST = 10**12
 """No number of ours is larger."""
@@ -110,6 +110,21 @@ def apply(configs: Sequence[Any], settings: Mapping[str, Any]) -> list[Any]:
         kind = _kinds(type(configs[fields[name]]))[name]
         changes[fields[name]][name] = parse(name, value, kind) if isinstance(value, str) else _plain(value, kind)
     return [dataclasses.replace(config, **change) for config, change in zip(configs, changes, strict=True)]
+
+
+def words(settings: Sequence[str]) -> dict[str, str]:
+    """Settings as a command line has them, ``name=value``, by name; `apply` parses the values.
+
+    >>> words(["discount=0.9", "hidden=8,8"])
+    {'discount': '0.9', 'hidden': '8,8'}
+    """
+    found = {}
+    for word in settings:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise UserError(f"a setting is written name=value; got '{word}'")
+        found[name.replace("-", "_")] = text
+    return found
 
 
 def parse(name: str, text: str, kind: Any) -> Any:

@@ -89,6 +89,11 @@ class EnvSpec:
         padded = np.concatenate([desired, np.zeros((*desired.shape[:-1], 1), np.float32)], axis=-1)
         return padded[..., list(self.command)]
 
+    @property
+    def action_bounds(self) -> Any:
+        """What `open_dataset` is told of the actions: the smallest and the largest, or how many there are."""
+        return self.action_size if self.discrete else (self.action_low or -1.0, self.action_high or 1.0)
+
     def native_action(self, action: Any) -> Any:
         """The environment's own action, or a batch of them, from one in [-1, 1] or one-hot."""
         action = np.asarray(action, np.float32)

@@ -13,7 +13,8 @@ from typing import Any
 
 from tdinfonce.errors import nearest
 from tdinfonce.runs.folder import CONFIG, RunFolder
-from tdinfonce.scale.grid import GridRun, run_grid
+from tdinfonce.experiments._grid import GridRun
+from tdinfonce.scale.grid import run_grid
 from tdinfonce.system.files import read_json
 from tdinfonce.system.progress import Progress
 
@@ -104,7 +105,8 @@ def _train_grid(experiment: Experiment, config: Any, described: dict[str, Any], 
         if experiment.prepare is not None:
             experiment.prepare(config, folder.path)
         with Progress(str(described["experiment"]), len(runs), unit="runs", every=60.0) as bar:
-            run_grid(folder.path, runs, advance=bar.advance)
+            plans = {run.name: run.plan(folder.path) for run in runs}
+            run_grid(folder.path, plans, advance=bar.advance)
         if experiment.measure is not None:
             experiment.measure(config, folder.path)
         experiment.report(folder.path)

@@ -6,7 +6,7 @@ from pathlib import Path
 from tdinfonce.analysis import grid as draw
 from tdinfonce.experiments import Experiment, _data
 from tdinfonce.experiments._antmaze_paper import COLUMNS, NOTE, PAPER
-from tdinfonce.scale.grid import GridRun
+from tdinfonce.experiments._grid import GridRun
 
 TITLE = "AntMaze, offline"
 AGENTS = (*COLUMNS, "gc-iql")

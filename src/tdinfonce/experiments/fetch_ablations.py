@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tdinfonce.analysis import grid as draw
 from tdinfonce.experiments import Experiment
-from tdinfonce.scale.grid import GridRun
+from tdinfonce.experiments._grid import GridRun
 
 TITLE = "Hyper-parameters of TD InfoNCE"
 VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 from tdinfonce.analysis import grid as draw
 from tdinfonce.analysis.style import NOISY
 from tdinfonce.experiments import Experiment
-from tdinfonce.scale.grid import GridRun
+from tdinfonce.experiments._grid import GridRun
 
 AGENTS = ("td-infonce", "qrl")
 TITLE = "Fetch with noisy observations"

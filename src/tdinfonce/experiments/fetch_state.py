@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tdinfonce.analysis import grid as draw
 from tdinfonce.experiments import Experiment
-from tdinfonce.scale.grid import GridRun
+from tdinfonce.experiments._grid import GridRun
 
 AGENTS = ("td-infonce", "contrastive-rl", "contrastive-nce", "c-learning", "gcbc", "ddpg-her", "qrl")
 TITLE = "Reaching goals with the Fetch robot, state observations"

@@ -6,7 +6,7 @@ from pathlib import Path
 from tdinfonce.analysis import interpolation as draw
 from tdinfonce.estimate.represent import represent
 from tdinfonce.experiments import Experiment, _data, antmaze
-from tdinfonce.scale.grid import GridRun
+from tdinfonce.experiments._grid import GridRun
 
 TITLE = "States between the representations of start and goal"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tdinfonce.analysis import grid as draw
 from tdinfonce.experiments import Experiment, _data
-from tdinfonce.scale.grid import GridRun
+from tdinfonce.experiments._grid import GridRun
 
 TITLE = "Far goals from short walks (point maze, stitch)"
 AGENTS = ("td-infonce", "contrastive-rl", "qrl", "gcbc", "gc-iql")

@@ -1,28 +1,50 @@
-"""A recipe is a run before it starts: names, configs and a seed. It is what a run folder's config.json holds."""
+"""A plan is a run before it starts: names, configs and a seed. It is data, and what a run folder's config.json holds."""
 
 import dataclasses
-import itertools
+import json
 import math
-import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tdinfonce import agents, envs, tuning
 from tdinfonce.errors import UserError, nearest
 from tdinfonce.runs.folder import CONFIG
-from tdinfonce.system.files import read_json
+from tdinfonce.settings import apply, from_json
+from tdinfonce.system.files import read_json, write_text_atomic
+from tdinfonce.system.machine import threads as threads_here
+from tdinfonce.training.offline import PRESETS as OFFLINE
+from tdinfonce.training.offline import OfflineConfig
+from tdinfonce.training.online import PRESETS as ONLINE
+from tdinfonce.training.online import OnlineConfig
 from tdinfonce.types import EnvSpec, GoalEnv, InputScale
 
-__all__ = ["Recipe", "at", "build", "check_sizes", "field_help", "read", "starting_point"]
+__all__ = ["Plan", "check_sizes", "differences", "plan", "read_plan", "starting_point"]
+
+IN_MEMORY = "data in memory"
+"""What a plan calls data that are no file."""
+MOST_SIZE = 10**6
+"""Of an observation, an action or a goal."""
+MOST_THREADS = 1024
+TRANSIENT = ("world", "episodes")
+"""Fields that live in this process only."""
+KINDS = {"online": OnlineConfig, "offline": OfflineConfig}
 
 
 @dataclasses.dataclass(frozen=True)
-class Recipe:
-    """Everything that decides how a run goes."""
+class Plan:
+    """Everything that decides how a run goes. `tdinfonce.plan` makes one.
+
+    >>> import tdinfonce as td
+    >>> plan = td.plan(env="point", env_steps=2_000)
+    >>> plan.kind, plan.training.env_steps
+    ('online', 2000)
+    """
 
     env: str
-    """Short name or Gymnasium id; empty for a run on data without an environment."""
+    """Name, Gymnasium id or module:function; empty for a run on data without an environment."""
     goal_space: str
     """How a state becomes a goal."""
     agent: str
@@ -38,40 +60,75 @@ class Recipe:
     noise: float = 0.0
     """Chance that a step's observation is replaced."""
     noise_kind: str = "resampled"
-    """By what."""
+    """What replaces it."""
     dataset: str = ""
     """Where the data come from; empty for an online run."""
     goal: str | None = None
     """The coordinates of an observation that are a goal, if the data do not say."""
     test_goal: tuple[float, ...] = ()
     """The goal of an agent that learns one task; empty: the environment's."""
+    action_low: tuple[float, ...] = ()
+    """The true bounds of the actions in the data, if somebody named them."""
+    action_high: tuple[float, ...] = ()
+    """Likewise."""
+    actions: int = 0
+    """How many discrete actions the data have, if somebody said so."""
     data: dict[str, int] | None = None
-    """What identifies the data."""
+    """The fingerprint of the data."""
     threads: int = 0
     """Threads that JAX works with, also when the run is continued elsewhere; 0: as many as cores are visible."""
+    env_path: str = ""
+    """The folder from which the environment's module can be imported, if it is not installed."""
+    world: envs.ResolvedEnv | None = dataclasses.field(default=None, compare=False, repr=False)
+    """How the environment is made, if it was given as an object or a function."""
+    episodes: Any = dataclasses.field(default=None, compare=False, repr=False)
+    """The data themselves, where they are no file."""
 
     @property
     def kind(self) -> str:
         """``offline`` if it learns from a data set, else ``online``."""
         return "offline" if self.dataset else "online"
 
-    def as_json(self, spec: EnvSpec) -> dict[str, Any]:
+    @property
+    def in_memory(self) -> bool:
+        """Whether it can be trained in this process only: its environment cannot be made by name, or its data are no
+        file.
+        """
+        return self.episodes is not None or (self.world is not None and self.world.in_memory)
+
+    @property
+    def action_bounds(self) -> Any:
+        """What somebody said of the actions in the data, as `open_dataset` takes it; None: nothing."""
+        return self.actions or ((self.action_low, self.action_high) if self.action_low else None)
+
+    def as_json(self, spec: EnvSpec | None = None) -> dict[str, Any]:
         """Plain values, with the environment's spec for those who load the policy without the environment."""
-        return {"kind": self.kind} | dataclasses.asdict(self) | {"spec": dataclasses.asdict(spec)}
+        stored = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in TRANSIENT}
+        stored |= {name: dataclasses.asdict(stored[name]) for name in ("agent_config", "training")}
+        return {"kind": self.kind} | stored | ({"spec": dataclasses.asdict(spec)} if spec is not None else {})
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a file that `tdinfonce.train` takes, here or on another machine.
+
+        >>> import tdinfonce as td
+        >>> td.plan(env="point", env_steps=600).save("plan.json")
+        >>> td.train("plan.json", out="runs/planned").complete
+        True
+        """
+        if self.in_memory:
+            raise UserError("a plan with an environment object or with data in memory belongs to this process")
+        write_text_atomic(Path(path), json.dumps(self.as_json(), indent=2) + "\n")
 
     def make_env(self, *, render: bool = False) -> GoalEnv:
         """Make the environment of this run; in a process of its own if the training asks for it."""
-        options: dict[str, Any] = {
-            "env": self.env,
-            "goal_space": self.goal_space,
-            "noise": self.noise,
-            "noise_kind": self.noise_kind,
-        }
+        how = {"goal_space": self.goal_space, "noise": self.noise, "noise_kind": self.noise_kind}
         if getattr(self.training, "env_worker", False) and not render:
+            if self.world is not None and self.world.in_memory:
+                raise UserError("env_worker needs an environment that can be made by its name")
             from tdinfonce.envs.worker import WorkerEnv
 
-            return WorkerEnv(options)
-        return envs.make(**options, render=render)
+            return WorkerEnv({"env": self.env, "path": self.env_path} | how)
+        return envs.make(self.world or self.env, render=render, path=self.env_path, **how)
 
     def create_agent(self, spec: EnvSpec, seed: int, scale: Any = None) -> Any:
         """A fresh agent."""
@@ -82,36 +139,91 @@ class Recipe:
         make = agents.load(self.agent).Agent.create
         return create(make, jax.random.PRNGKey(seed), spec, self.agent_config, scale or InputScale.identity(spec))
 
+    def at(self, env: Any) -> "Plan":
+        """The plan in another environment, if one is named; it must have one in the end."""
+        if env is None:
+            if not self.env:
+                raise UserError("this run learned from data without an environment; name one (env)")
+            return self
+        found = envs.resolve(env)
+        space = self.goal_space if self.goal_space in found.goal_spaces else found.goal_spaces[0]
+        training = dataclasses.replace(self.training, **({"env_worker": False} if self.kind == "online" else {}))
+        world = None if isinstance(env, str) else found
+        where = {"env": found.name, "env_path": found.path, "world": world}
+        return dataclasses.replace(self, goal_space=space, training=training, **where)
 
-def build(
-    env: str,
-    agent: str,
-    preset: str,
-    seed: int,
+
+def plan(
+    env: Any = None,
+    data: Any = None,
+    agent: str = "td-infonce",
+    preset: str = "fast",
+    seed: int = 0,
     *,
-    goal_space: str | None,
-    settings: Sequence[str] = (),
+    goal_space: str | None = None,
     noise: float = 0.0,
     noise_kind: str = "resampled",
-    dataset: str = "",
     goal: str | None = None,
-    test_goal: tuple[float, ...] = (),
-) -> Recipe:
-    """Look up the names and apply ``name=value`` settings to the preset's configs."""
-    if not 0 <= seed < 2**63:
-        raise UserError(f"a seed is not negative, and below 2**63; got {seed}")
+    test_goal: Sequence[float] = (),
+    action_bounds: Any = None,
+    threads: int | None = None,
+    **settings: Any,
+) -> Plan:
+    """Plan a run: look up the names, and change settings of the preset.
+
+    Args:
+        env: a name (`tdinfonce list`), a Gymnasium id, ``module:function``, an environment object, or a function that
+            makes one. With ``data`` it only serves to evaluate, and may be left out.
+        data: learn offline from these: a file, a Minari id or a run folder, `Episodes`, or arrays in memory.
+        agent: which algorithm.
+        preset: where the settings start from: fast (minutes on a CPU), paper (the paper's hyper-parameters) or, for
+            td-infonce offline, release (those of the paper's code).
+        seed: decides everything random.
+        goal_space: how a state becomes a goal; None: the environment's first.
+        noise: chance at each step that the observation is replaced; the true state still decides success.
+        noise_kind: what replaces it: resampled (from the statistics of random actions), previous or zeros.
+        goal: of data: the coordinates of an observation that are a goal, such as ``"0:2"``.
+        test_goal: for agents that learn one task offline: its goal; default: the environment's, if it has only one.
+        action_bounds: of data: the smallest and the largest action, if they leave [-1, 1] and neither the data nor the
+            environment say; or how many discrete actions there are.
+        threads: threads that JAX works with; the same number gives the same numbers on any machine.
+        settings: of agent or training, by their own names: ``env_steps=20_000, discount=0.9``.
+
+    >>> import tdinfonce as td
+    >>> td.plan(env="point", agent="gcbc", discount=0.9).agent_config.discount
+    0.9
+    """
+    _check_arguments(env, data, seed, threads, {"goal": goal, "test_goal": test_goal, "action_bounds": action_bounds})
     if not all(math.isfinite(x) for x in test_goal):
-        raise UserError(f"--test-goal must be finite; got {test_goal}")
-    spaces = envs.goal_spaces(env) if env else ("data",)
+        raise UserError(f"test_goal must be finite; got {tuple(test_goal)}")
+    found = None if env is None else envs.resolve(env)
+    name, spaces = (found.name, found.goal_spaces) if found else ("", ("data",))
     if goal_space is not None and goal_space not in spaces:
-        raise UserError(f"{env or 'data'} has no goal space '{goal_space}'; choose one of: {', '.join(spaces)}")
-    configs = _apply(starting_point(env, agent, preset, offline=bool(dataset)), settings)
-    for config in configs:
-        _check_ranges(config)
-    name, space = agent.replace("_", "-"), goal_space or spaces[0]
-    agent_config, training = configs
-    source = dataset, goal, test_goal
-    return Recipe(env, space, name, preset, seed, agent_config, training, noise, noise_kind, *source)
+        raise UserError(f"{name or 'data'} has no goal space '{goal_space}'; choose one of: {', '.join(spaces)}")
+    configs = starting_point(name, agent, preset, offline=data is not None)
+    if data is None and "env_steps" in settings and "warmup_steps" not in settings:
+        settings |= _shorter_warmup(configs[1], settings["env_steps"])
+    agent_config, training = apply(configs, settings)
+    source = data if isinstance(data, str | Path) else None
+    return Plan(
+        env=name,
+        goal_space=goal_space or spaces[0],
+        agent=agent.replace("_", "-"),
+        preset=preset,
+        seed=seed,
+        agent_config=agent_config,
+        training=training,
+        noise=noise,
+        noise_kind=noise_kind,
+        dataset="" if data is None else IN_MEMORY if source is None else str(source),
+        goal=goal,
+        test_goal=tuple(float(x) for x in test_goal),
+        **_bounds(action_bounds),
+        threads=threads_here() if threads is None else threads,
+        env_path=found.path if found else "",
+        world=None if isinstance(env, str) else found,
+        episodes=None if source is not None else data,
+    )
 
 
 def starting_point(env: str, agent: str, preset: str, *, offline: bool) -> list[Any]:
@@ -119,13 +231,10 @@ def starting_point(env: str, agent: str, preset: str, *, offline: bool) -> list[
     presets = agents.presets(agent, offline=offline)
     if preset not in presets:
         raise nearest("preset", preset, presets)
-    if offline:
-        from tdinfonce.training.offline import PRESETS as trainings
-    else:
-        from tdinfonce.training.online import PRESETS as trainings  # type: ignore[assignment]
+    trainings: Mapping[str, Any] = OFFLINE if offline else ONLINE
     table = "OFFLINE_TRAINING" if offline else "ONLINE_TRAINING"
     changes = getattr(agents.load(agent), table, {}).get(preset, {})
-    changes = changes | (tuning.changes(env, preset, agent.replace("_", "-"), offline=offline) if env else {})
+    changes = changes | tuning.changes(env, preset, agent.replace("_", "-"), offline=offline)
     configs = []
     for config in (presets[preset], trainings[preset]):
         fields = {field.name for field in dataclasses.fields(config)}
@@ -134,48 +243,36 @@ def starting_point(env: str, agent: str, preset: str, *, offline: bool) -> list[
     return configs
 
 
-def read(run: Path) -> tuple[Recipe, EnvSpec]:
-    """The recipe and spec of a run folder."""
-    from tdinfonce.training.offline import OfflineConfig
-    from tdinfonce.training.online import OnlineConfig
-
-    path = run / CONFIG
-    if not path.is_file():
-        raise UserError(f"{run} is not a run folder: it has no {CONFIG}")
+def read_plan(path: str | Path) -> tuple[Plan, EnvSpec | None]:
+    """The plan in a run folder, with the spec that it holds, or in a file that `Plan.save` wrote."""
+    place = Path(path)
+    file = place / CONFIG if place.is_dir() else place
+    if not file.is_file():
+        raise UserError(f"{place} is not a run folder: it has no {CONFIG}")
     try:
-        stored = read_json(path)
-        kinds = {"online": OnlineConfig, "offline": OfflineConfig}
-        kind = kinds.get(stored.pop("kind", None))
+        stored = read_json(file)
+        kind = KINDS.get(stored.pop("kind", None))
         if kind is None:
-            raise UserError(f"{run} is not a training run (its {CONFIG} is of another kind)")
-        spec = from_json(EnvSpec, stored.pop("spec"))
+            raise UserError(f"{place} is not a training run (its {file.name} is of another kind)")
+        spec = _read_spec(stored.pop("spec", None))
         agent_config = from_json(agents.load(stored["agent"]).Config, stored.pop("agent_config"))
         training = from_json(kind, stored.pop("training"))
-        plan = from_json(Recipe, stored | {"agent_config": agent_config, "training": training})
-        for part in (spec, agent_config, training, plan):
-            _check_types(part)
-        if not all(0 < size <= MOST_SIZE for size in (spec.observation_size, spec.action_size, spec.goal_size)):
-            raise ValueError(f"the sizes of a spec lie between 1 and {MOST_SIZE:,}")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} is damaged or of another version: {error}") from error
-    try:
-        for part in (agent_config, training):
-            _check_ranges(part)
+        if set(stored) & set(TRANSIENT):
+            raise ValueError("a plan on disk holds names and numbers only")
+        return from_json(Plan, stored | {"agent_config": agent_config, "training": training}), spec
     except UserError as error:
-        raise UserError(f"{path}: {error}") from error
-    return plan, spec
+        raise UserError(f"{file}: {error}" if str(file) not in str(error) else str(error)) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{file} is malformed or of another version: {error}") from error
 
 
-def at(plan: Recipe, env: str | None) -> Recipe:
-    """The recipe in another environment, if one is named; it must have one in the end."""
-    if env is not None:
-        spaces = envs.goal_spaces(env)
-        return dataclasses.replace(
-            plan, env=env, goal_space=plan.goal_space if plan.goal_space in spaces else spaces[0]
-        )
-    if not plan.env:
-        raise UserError("this run learned from data without an environment; name one with --env")
-    return plan
+def differences(stored: Plan, wanted: Plan) -> dict[str, tuple[Any, Any]]:
+    """What decides the numbers of a run and is not the same in two plans: from names to the two values."""
+    one, two = _decides(stored), _decides(wanted)
+    for name in ("test_goal", "action_low", "action_high"):
+        if getattr(wanted, name):  # otherwise the data or the environment have said it
+            one[name], two[name] = getattr(stored, name), getattr(wanted, name)
+    return {name: (one.get(name), two.get(name)) for name in {**one, **two} if one.get(name) != two.get(name)}
 
 
 def check_sizes(trained: EnvSpec, spec: EnvSpec) -> None:
@@ -188,132 +285,53 @@ def check_sizes(trained: EnvSpec, spec: EnvSpec) -> None:
             )
 
 
-def from_json(kind: Any, values: dict[str, Any]) -> Any:
-    """A dataclass from its JSON values; lists become tuples."""
-    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+def _decides(plan: Plan) -> dict[str, Any]:
+    names = ("env", "goal_space", "agent", "seed", "noise", "noise_kind", "dataset", "goal")
+    found = {name: getattr(plan, name) for name in names}
+    if plan.dataset:
+        found["dataset"] = str(Path(plan.dataset).resolve()) if Path(plan.dataset).exists() else plan.dataset
+    return found | dataclasses.asdict(plan.agent_config) | dataclasses.asdict(plan.training)
 
 
-def _check_types(values: Any) -> None:
-    """Raise TypeError if a field does not have the type that it is declared with."""
-    for name, kind in typing.get_type_hints(type(values)).items():
-        if not _fits(getattr(values, name), kind):
-            raise TypeError(f"{name} cannot be {getattr(values, name)!r}")
+def _check_arguments(env: Any, data: Any, seed: Any, threads: int | None, of_data: Mapping[str, Any]) -> None:
+    if env is None and data is None:
+        raise UserError("name an environment (env) or data (data) to learn from")
+    for name, value in (("env", env), ("data", data)):
+        if isinstance(value, str | Path) and not str(value):
+            raise UserError(f"{name} is empty; name {'an environment' if name == 'env' else 'a file or a data set'}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise UserError(f"a seed is a whole number, not negative, and below 2**63; got {seed}")
+    if threads is not None and not 1 <= threads <= MOST_THREADS:
+        raise UserError(f"threads must lie between 1 and {MOST_THREADS}; got {threads}")
+    if data is None:
+        given = next((name for name, value in of_data.items() if value not in (None, ())), None)
+        if given:
+            raise UserError(f"{given} belongs to data; name some (data)")
 
 
-def _fits(value: Any, kind: Any) -> bool:
-    if kind is Any:
-        return True
-    inner = typing.get_args(kind)
-    if typing.get_origin(kind) is tuple:
-        return isinstance(value, tuple) and all(_fits(x, inner[0]) for x in value)
-    if typing.get_origin(kind) is dict:
-        return isinstance(value, dict) and all(_fits(k, inner[0]) and _fits(v, inner[1]) for k, v in value.items())
-    if inner:
-        return any(_fits(value, each) for each in inner)
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return type(value) is kind
+def _shorter_warmup(training: Any, env_steps: Any) -> dict[str, int]:
+    """A run that is shorter than the preset's warm-up warms up for half of it."""
+    steps = apply([training], {"warmup_steps": 0, "env_steps": env_steps})[0].env_steps
+    return {"warmup_steps": steps // 2} if steps <= training.warmup_steps else {}
 
 
-def field_help(kind: Any) -> dict[str, str]:
-    """The text under each field of a config, read from its source."""
-    import ast
-    import inspect
-    import textwrap
-
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
-    texts = {}
-    for before, after in itertools.pairwise(body):
-        if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            texts[before.target.id] = str(after.value.value)  # type: ignore[union-attr]
-    return texts
-
-
-def _apply(configs: list[Any], settings: Sequence[str]) -> list[Any]:
-    fields = {f.name: index for index, config in enumerate(configs) for f in dataclasses.fields(config)}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        name = name.replace("-", "_")
-        if not equals:
-            raise UserError(f"a setting is written name=value; got '{setting}'")
-        if name not in fields:
-            raise nearest("setting", name, fields)
-        config = configs[fields[name]]
-        kind = typing.get_type_hints(type(config))[name]
-        configs[fields[name]] = dataclasses.replace(config, **{name: _value(name, text, kind)})
-    return configs
-
-
-AT_LEAST_ONE = {"env_steps", "updates_per_call", "batch_size", "eval_every", "eval_episodes", "final_episodes"}
-AT_LEAST_ONE |= {"critics", "n_step", "representation_size", "replay_capacity"}
-AT_LEAST_ONE |= {"latent_size", "components", "component_size"}
-AT_LEAST_ONE |= {"updates", "context", "width", "layers", "heads", "policy_delay", "keep_checkpoints"}
-SHARES = {"exploration_uniform", "actor_future_share", "critic_future_share", "future_share", "monte_carlo_weight"}
-SHARES |= {"target_rate", "exploration_episodes", "commanded_share", "cloning_share", "next_share"}
-BELOW_ONE = {"discount", "held_out", "dropout", "expectile_level"}
-POSITIVE = {"temperature", "critic_rate", "actor_rate", "max_weight", "expectile_level", "gradient_clip"}
-POSITIVE |= {"multiplier", "push_sharpness"}
-MOST = {"batch_size": 10**6, "updates_per_call": 10**5, "context": 10**4, "width": 10**4, "layers": 100, "heads": 1000}
-MOST |= {"critics": 100, "n_step": 10**4, "representation_size": 10**5, "latent_size": 10**5, "components": 10**5}
-MOST |= {"component_size": 10**5, "eval_episodes": 10**6, "final_episodes": 10**6}
-MOST_WIDTH = 65_536
-MOST_SIZE = 10**6
-"""Of an observation, an action or a goal."""
-MOST_ROWS = 10**7
-"""Of the batches that one compiled call is given."""
-MOST_WEIGHTS = 10**8
-"""Of the layers that a setting such as `hidden` names."""
-
-
-def _check_ranges(config: Any) -> None:
-    """Refuse values that cannot work, before anything is made."""
-    from tdinfonce.networks.pixels import TORSOS
-
-    values = dataclasses.asdict(config)
-    for name, value in values.items():
-        if name in AT_LEAST_ONE and value < 1:
-            raise UserError(f"{name} must be at least 1; got {value}")
-        if name in SHARES and not 0 <= value <= 1:
-            raise UserError(f"{name} must lie between 0 and 1; got {value}")
-        if name in BELOW_ONE and not 0 <= value < 1:
-            raise UserError(f"{name} must be at least 0 and below 1; got {value}")
-        if name in POSITIVE and not value > 0:
-            raise UserError(f"{name} must be positive; got {value}")
-        if name == "context" and value < 2:
-            raise UserError(f"context must be at least 2, the present step and one before it; got {value}")
-        if name == "torso" and value not in TORSOS:
-            raise nearest("torso", value, TORSOS)
-        if name.endswith("hidden") and (not value or min(value) < 1):
-            raise UserError(f"{name} must name at least one width, such as 256,256; got {value}")
-        if isinstance(value, int | float) and not value >= 0:
-            raise UserError(f"{name} must not be negative; got {value}")
-        if isinstance(value, int | float) and not value <= MOST.get(name, 10**12):
-            raise UserError(f"{name} must be at most {MOST.get(name, 10**12):,}; got {value}")
-        if name.endswith("hidden") and max(value) > MOST_WIDTH:
-            raise UserError(f"{name} names a width above {MOST_WIDTH:,}; got {value}")
-        if isinstance(value, tuple) and sum(a * b for a, b in itertools.pairwise((1, *value))) > MOST_WEIGHTS:
-            raise UserError(f"{name} asks for more than {MOST_WEIGHTS:,} weights; got {value}")
-    if values.get("batch_size", 0) * values.get("updates_per_call", 0) > MOST_ROWS:
-        raise UserError(f"batch_size times updates_per_call must be at most {MOST_ROWS:,} rows")
-    for name in ("actor_future_share", "critic_future_share"):
-        if values.get(name, 0) + values.get("commanded_share", 0) > 1:
-            raise UserError(f"{name} and commanded_share are shares of one batch: together at most 1")
-    if values.get("future_share", 0) + values.get("next_share", 0) > 1:
-        raise UserError("future_share and next_share are shares of one batch: together at most 1")
-
-
-def _value(name: str, text: str, kind: Any) -> Any:
-    """Parse one setting as the type of its field."""
+def _bounds(bounds: Any) -> dict[str, Any]:
+    """Bounds as a plan stores them; `open_dataset` checks them against the data."""
+    if bounds is None:
+        return {}
+    if isinstance(bounds, int) and not isinstance(bounds, bool):
+        return {"actions": bounds}
     try:
-        if kind is bool:
-            return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[text.lower()]
-        if kind is int:
-            return int(text.replace("_", ""))
-        if kind is float:
-            return float(text)
-        if kind is str:
-            return text
-        return tuple(int(part) for part in text.strip("()").split(",") if part.strip())
-    except (ValueError, KeyError):
-        wanted = {bool: "true or false", int: "a whole number", float: "a number"}.get(kind, "numbers like 256,256")
-        raise UserError(f"{name} must be {wanted}; got '{text}'") from None
+        low, high = (tuple(float(x) for x in np.ravel(end)) for end in bounds)
+    except (TypeError, ValueError):
+        raise UserError(f"action_bounds are the smallest and the largest action; got {bounds!r}") from None
+    return {"action_low": low, "action_high": high}
+
+
+def _read_spec(stored: Any) -> EnvSpec | None:
+    if stored is None:
+        return None
+    spec: EnvSpec = from_json(EnvSpec, stored)
+    if not all(0 < size <= MOST_SIZE for size in (spec.observation_size, spec.action_size, spec.goal_size)):
+        raise ValueError(f"the sizes of a spec lie between 1 and {MOST_SIZE:,}")
+    return spec

@@ -16,10 +16,10 @@ from typing import Any
 
 import tdinfonce
 from tdinfonce.errors import UserError
-from tdinfonce.system.files import METRICS, write_atomic, metric_lines, parse_json, read_json, read_metrics
+from tdinfonce.system.files import METRICS, write_atomic, metric_lines, parse_json, read_json, read_metrics, read_object
 from tdinfonce.system.machine import threads, visible_cores
 
-__all__ = ["RunFolder", "check_folder", "versions"]
+__all__ = ["CONFIG", "RunFolder", "check_folder", "is_run", "versions"]
 
 COMPLETE = "COMPLETE"
 CONFIG = "config.json"
@@ -103,6 +103,14 @@ class RunFolder:
         """Whether the run reached its end."""
         return (self.path / COMPLETE).is_file()
 
+    def config(self) -> dict[str, Any]:
+        """Everything needed to run this again."""
+        return read_object(self.path / CONFIG)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The rows of metrics; none yet if there is no file of them."""
+        return [*read_metrics(self.path)] if (self.path / METRICS).exists() else []
+
     def write_text(self, name: str, text: str) -> Path:
         """Write a file whole or not at all."""
         target = self.path / name
@@ -127,10 +135,10 @@ class RunFolder:
         except FileNotFoundError:
             return 0
 
-    def rows_until(self, step: int, axis: str) -> int:
+    def rows_until(self, step: int, unit: str) -> int:
         """How many rows were written up to a step; for checkpoints of format 1, which do not say."""
-        rows = read_metrics(self.path) if (self.path / METRICS).exists() else []
-        return sum(row.get(axis, 0) <= step and not any(name.startswith("final/") for name in row) for row in rows)
+        at = [row.get(unit, row.get("env_step", 0)) for row in self.metrics() if "final/episodes" not in row]
+        return sum(x <= step for x in at)
 
     def rewind(self, rows: int) -> None:
         """Drop the rows behind the first ``rows``, which a continued run writes again, and those that are spoiled."""
@@ -155,7 +163,7 @@ def check_folder(path: str | Path, *, overwrite: bool) -> None:
         raise UserError(f"{folder} is a file; choose a folder with --out")
     if not folder.is_dir() or (all(path.name in START for path in folder.iterdir()) and not (folder / CONFIG).exists()):
         return
-    if not _is_run(folder):
+    if not is_run(folder):
         raise UserError(f"{folder} is not empty and holds no run; choose another folder with --out")
     if not overwrite:
         raise UserError(f"{folder} holds an earlier run; choose another folder with --out, or add --overwrite")
@@ -175,7 +183,7 @@ def _is_row(line: bytes) -> bool:
         return False
 
 
-def _is_run(folder: Path) -> bool:
+def is_run(folder: Path) -> bool:
     """Whether we wrote it: config and versions are there, and the versions name this package."""
     try:
         written = read_json(folder / VERSIONS)

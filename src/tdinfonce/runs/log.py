@@ -1,49 +1,46 @@
-"""Where metrics go: JSON lines in the run folder, and TensorBoard beside them."""
+"""Where metrics go: JSON lines in the run folder always, and whatever loggers a user asks for."""
 
-import contextlib
-import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tdinfonce.runs.folder import RunFolder
+from tdinfonce.runs.loggers import Logger
 from tdinfonce.types import Metrics
 
 __all__ = ["MetricLog", "averages", "pack", "unpack"]
 
 
 class MetricLog:
-    """Writes each row of metrics to every place."""
+    """Writes each row of metrics to every place.
 
-    def __init__(self, folder: RunFolder, *, axis: str = "env_step", tensorboard: bool = True) -> None:
-        """Open the log of a run whose rows count ``axis``; TensorBoard files go to its folder ``tensorboard``."""
-        self.folder, self.axis = folder, axis
-        self._board: Any = None
-        if tensorboard:
-            from tensorboardX.event_file_writer import EventsWriter  # type: ignore[import-untyped]
+    A row holds ``env_steps`` (0 offline) and ``updates``, then groups: ``eval/…`` of an evaluation, ``final/…`` of the
+    last one, ``critic/…`` and ``actor/…`` means over the updates since the last row, ``collect/…`` of collected
+    episodes, ``heldout/…`` of episodes that are not trained on, ``time/…`` in seconds.
+    """
 
-            place = folder.path / "tensorboard"
-            place.mkdir(exist_ok=True)
-            # Its own front end writes from a thread, where a full disk could not be told of.
-            self._board = EventsWriter(str(place / "events"))
+    def __init__(self, folder: RunFolder, loggers: Sequence[Logger] = ()) -> None:
+        """A log of a run; `open` it before the first row."""
+        self.folder, self.loggers = folder, loggers
 
-    def write(self, step: int, metrics: Metrics) -> None:
-        """Write one row; values become plain numbers."""
+    def open(self, config: dict[str, Any], step: int) -> None:
+        """Tell the loggers what will be logged, and where it begins."""
+        for logger in self.loggers:
+            logger.open(self.folder.path, config, step)
+
+    def write(self, step: int, metrics: Metrics) -> Metrics:
+        """Write one row; values become plain numbers. Returns the row."""
         row = {name: value if isinstance(value, int) else round(float(value), 6) for name, value in metrics.items()}
-        self.folder.log({self.axis: step} | row)
-        if self._board is not None:
-            from tensorboardX.proto.event_pb2 import Event  # type: ignore[import-untyped]
-            from tensorboardX.summary import scalar  # type: ignore[import-untyped]
-
-            for name, value in row.items():
-                self._board.write_event(Event(wall_time=time.time(), step=step, summary=scalar(name, value)))
-            self._board.flush()
+        self.folder.log(row)
+        for logger in self.loggers:
+            logger.write(step, row)
+        return row
 
     def close(self) -> None:
-        """Flush everything; what TensorBoard cannot write any more is not missed."""
-        if self._board is not None:
-            with contextlib.suppress(OSError):
-                self._board.close()
+        """Flush everything."""
+        for logger in self.loggers:
+            logger.close()
 
 
 def averages(metrics: list[Metrics]) -> Metrics:

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import sys
+import warnings
 
 __all__ = ["fix_threads", "keep_freed_memory", "memory", "threads", "visible_cores"]
 
@@ -34,8 +35,14 @@ def threads() -> int:
 def fix_threads(count: int) -> None:
     """Let JAX work with so many threads, whatever cores it sees: the order of a sum depends on it.
 
-    It must be said before JAX makes its first array.
+    It must be said before JAX makes its first array; if it is too late, a warning says so.
     """
+    if not count or count == threads():
+        return
+    if getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None):
+        message = f"JAX works with {threads()} threads already, and this run wants {count}: last digits may differ"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return
     os.environ["NPROC"] = str(count)
 
 

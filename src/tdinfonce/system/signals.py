@@ -11,13 +11,24 @@ from typing import Any, Self
 
 from tdinfonce.errors import Stopped
 
-__all__ = ["Stop", "sigterm_as_ctrl_c"]
+__all__ = ["Stop", "own_process", "sigterm_as_ctrl_c"]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_owned = False
+
+
+def own_process() -> None:
+    """Say that this process is our command line and nobody else's: a second signal may end it at once."""
+    global _owned  # noqa: PLW0603 - a process is one
+    _owned = True
 
 
 class Stop:
-    """Use as a context manager around a run; elsewhere than in the main thread it hears nothing."""
+    """Use as a context manager around a run; elsewhere than in the main thread it hears nothing.
+
+    In a process of the user's (a script, a notebook) the second signal does what it did before: Ctrl-C raises
+    KeyboardInterrupt. Only our own command line ends the process.
+    """
 
     def __init__(self) -> None:
         """Not asked yet."""
@@ -31,10 +42,11 @@ class Stop:
             for number in SIGNALS:
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
                     self._before[number] = signal.signal(number, self._hear)
-            ear, mouth = socket.socketpair()
-            mouth.setblocking(False)
-            self._watch = mouth, signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
-            threading.Thread(target=_end_at_the_second, args=(ear, set(self._before)), daemon=True).start()
+            if _owned:
+                ear, mouth = socket.socketpair()
+                mouth.setblocking(False)
+                self._watch = mouth, signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
+                threading.Thread(target=_end_at_the_second, args=(ear, set(self._before)), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -52,9 +64,21 @@ class Stop:
             raise Stopped(f"stopped by {self.asked.name}")
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self.asked is not None:
+        if self.asked is None:
+            self.asked = signal.Signals(number)
+        elif _owned:
             os._exit(128 + number)
-        self.asked = signal.Signals(number)
+        else:
+            self._again(signal.Signals(number), frame)
+
+    def _again(self, number: signal.Signals, frame: FrameType | None) -> None:
+        """Do what the signal did before we listened."""
+        before = self._before[number]
+        if callable(before):
+            before(number, frame)
+        else:
+            signal.signal(number, before)
+            signal.raise_signal(number)
 
 
 def _end_at_the_second(ear: socket.socket, numbers: set[signal.Signals]) -> None:

@@ -41,6 +41,5 @@ def about_disk(folder: RunFolder, error: OSError) -> Exception:
     kept = checkpoint.list_checkpoints(folder.path)
     last = f"the last good checkpoint, {kept[-1].name}, is kept" if kept else "there is no checkpoint yet"
     return UserError(
-        f"cannot write {folder.path}: {error.strerror}; {last}; when that is mended: "
-        f"tdinfonce train --resume {folder.path}"
+        f"cannot write {folder.path}: {error.strerror}; {last}; when that is mended, train into it again to continue"
     )

@@ -39,6 +39,8 @@ def test_several_seeds_get_their_own_folders(tmp_path: Path) -> None:
     assert main(words) == 0
     seeds = [json.loads((tmp_path / "runs" / f"seed-{s}" / "config.json").read_text())["seed"] for s in (1, 2)]
     assert seeds == [1, 2]
+    assert main(["report", str(tmp_path)]) == 0
+    assert "| GCBC | 2 |" in (tmp_path / "table.md").read_text(), "found from above, and one group"
 
 
 def test_resume_of_a_complete_run_says_so(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

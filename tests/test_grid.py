@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tdinfonce import experiments
-from tdinfonce.analysis import grid as draw
+from tdinfonce.analysis import compare, grid
 from tdinfonce.cli import main
 from tdinfonce.errors import UserError
 from tdinfonce.plans import plan as recipe
@@ -37,7 +37,7 @@ def test_a_grid_runs_skips_reports_and_survives_a_failure(tmp_path: Path) -> Non
     changed = dataclasses.replace(good, settings=(*TINY, "hidden=16"))
     with pytest.raises(UserError, match=r"point--gcbc--0 was made with hidden=\(8,\), which is \(16,\) now; delete it"):
         run_grid(tmp_path, [changed], advance=counted.append)
-    draw.report(tmp_path, "title", ("gcbc",))
+    compare.report(tmp_path, "title")
     assert (tmp_path / "figure.png").is_file()
     final = json.loads((tmp_path / good.name / "summary.json").read_text())
     assert f"| {final['min_distance']:.3f} |" in (tmp_path / "table.md").read_text()
@@ -129,7 +129,7 @@ def test_the_drop_is_of_paired_seeds(tmp_path: Path) -> None:
         (folder / "metrics.jsonl").write_text("")
         (folder / "summary.json").write_text(json.dumps({"success_any": success, "success_final": success / 2}))
     (tmp_path / "table.md").write_text("# title\n")
-    draw.write_drops(tmp_path, ["qrl"], "-noisy")
+    grid.write_drops(tmp_path, ["qrl"], "-noisy")
     # Drops 0.3 and 0.5; the third seed has no pair. The standard error is 0.1414 / sqrt(2).
     assert "| point | QRL | 2 | 0.400 ± 0.100 | 0.200 ± 0.050 |" in (tmp_path / "table.md").read_text()
 
@@ -141,10 +141,10 @@ def test_runs_with_noise_are_not_averaged_with_runs_without(tmp_path: Path) -> N
         assert main([*call, "final_episodes=2"]) == 0
     assert "with 0.5 noise (resampled)" in (tmp_path / "b" / "table.md").read_text().splitlines()[0]
     assert "noise" not in (tmp_path / "a" / "table.md").read_text()
-    found = draw.read_grid(tmp_path)
-    assert {task: len(found[task]["gcbc"].finals) for task in found} == {
-        "point": 1,
-        "point with 0.5 noise (resampled)": 1,
+    found = compare.read(tmp_path)
+    assert {task.name: [(group.label, len(group.finals)) for group in task.groups] for task in found.tasks} == {
+        "point": [("GCBC", 1)],
+        "point with 0.5 noise (resampled)": [("GCBC", 1)],
     }
 
 

@@ -1,15 +1,23 @@
 """Numbers read off curves, and the spread over seeds."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["deviation", "size_to_reach"]
+__all__ = ["deviation", "over_runs", "size_to_reach"]
 
 
 def deviation(values: ArrayLike) -> NDArray[np.float64]:
     """Standard deviation along the first axis, of the population that the values are a sample of (n - 1); 0 of one."""
     sample = np.asarray(values, float)
     return sample.std(axis=0, ddof=min(1, len(sample) - 1))
+
+
+def over_runs(values: Sequence[float], digits: int = 3) -> str:
+    """``mean ± standard deviation`` over runs; of one there is no deviation, and of none no mean."""
+    spread = f" ± {deviation(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}" if len(values) else "not finished"
 
 
 def size_to_reach(sizes: ArrayLike, errors: ArrayLike, level: float) -> float:

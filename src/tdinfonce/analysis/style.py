@@ -1,27 +1,38 @@
 """One look for all figures: a colour, a marker and a name for each method."""
 
 import io
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib
-
-matplotlib.use("Agg")
-
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from tdinfonce.system.files import write_atomic
 
-__all__ = ["COLOURS", "LABELS", "label", "new_figure", "panels", "plt", "save", "save_as", "series_style"]
+__all__ = [
+    "COLOURS",
+    "LABELS",
+    "Drawing",
+    "colour",
+    "label",
+    "line_styles",
+    "new_figure",
+    "panels",
+    "place",
+    "save",
+    "save_as",
+    "series_style",
+]
 
 COLOURS = {
     "td-infonce": "#c0392b",
     "contrastive-rl": "#2471a3",
+    "contrastive-nce": "#5dade2",
     "c-learning": "#1e8449",
     "c-learning-normalised": "#82c99d",
     "successor": "#8e44ad",
-    "contrastive-nce": "#5dade2",
     "gcbc": "#e0a800",
     "ddpg-her": "#6e2c91",
     "qrl": "#d35400",
@@ -32,6 +43,10 @@ COLOURS = {
     "certainty-equivalence": "#222222",
     "monte-carlo-frequencies": "#7f8c8d",
 }
+"""In the order of every legend and table."""
+OTHERS = ("#332288", "#88ccee", "#44aa99", "#117733", "#999933", "#cc6677", "#882255", "#aa4499")
+"""For methods without a colour of their own: Paul Tol's muted scheme, which the colour-blind can tell apart."""
+DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)), (0, (3, 1, 3, 4)))
 MARKERS = {"td-infonce": "o", "contrastive-rl": "s", "c-learning": "^", "c-learning-normalised": "v", "successor": "D"}
 LABELS = {
     "td-infonce": "TD InfoNCE",
@@ -68,11 +83,27 @@ def label(method: str) -> str:
     return method
 
 
+def place(method: str) -> tuple[int, str]:
+    """Where a method stands in every legend and table: known ones in our order, then others by name.
+
+    One that sees noisy observations follows the same without.
+    """
+    base = method.removesuffix(NOISY)
+    known = list(COLOURS)
+    return known.index(base) if base in known else len(known), method
+
+
+def colour(method: str) -> str:
+    """The colour of a method: its own, or one that follows from its name alone."""
+    base = method.removesuffix(NOISY)
+    return COLOURS.get(base) or OTHERS[zlib.crc32(base.encode()) % len(OTHERS)]
+
+
 def series_style(method: str) -> dict[str, Any]:
     """Colour, marker and width of a method's line."""
     base, main = method.removesuffix(NOISY), method == "td-infonce"
     return {
-        "color": COLOURS.get(base),
+        "color": colour(method),
         "marker": MARKERS.get(base),
         "linestyle": "-" if base == method else "--",
         "linewidth": 2.4 if main else 1.6,
@@ -82,9 +113,29 @@ def series_style(method: str) -> dict[str, Any]:
     }
 
 
-def new_figure(rows: int, columns: int, *, width: float = 4.2, height: float = 3.2) -> tuple[Figure, Any]:
+def line_styles(methods: Sequence[str]) -> list[Any]:
+    """A dash pattern for each line of a figure, so that no two lines of one colour look the same."""
+    taken: set[tuple[str, Any]] = set()
+    found = []
+    for method in methods:
+        first = series_style(method)["linestyle"]
+        choices = [first, *(dash for dash in DASHES if dash != first)]
+        dash = next((dash for dash in choices if (colour(method), dash) not in taken), first)
+        taken.add((colour(method), dash))
+        found.append(dash)
+    return found
+
+
+class Drawing(Figure):
+    """A figure of no window system: it is nobody's current figure, and shows itself in a notebook."""
+
+    def _repr_png_(self) -> bytes:
+        return rendered(self, "png")
+
+
+def new_figure(rows: int, columns: int, *, width: float = 4.2, height: float = 3.2) -> tuple[Drawing, Any]:
     """A figure with a grid of panels, always as a two-dimensional array."""
-    figure = plt.figure(figsize=(width * columns, height * rows), layout="constrained")
+    figure = Drawing(figsize=(width * columns, height * rows), layout="constrained")
     return figure, panels(figure, rows, columns)
 
 
@@ -98,16 +149,19 @@ def panels(figure: Any, rows: int, columns: int) -> Any:
 
 
 def save(figure: Figure, folder: Path, name: str = "figure") -> None:
-    """Write NAME.png and NAME.svg whole or not at all; fixed metadata keep the files reproducible."""
-    matplotlib.rcParams["svg.hashsalt"] = "tdinfonce"
+    """Write NAME.png and NAME.svg."""
     for kind in ("png", "svg"):
         save_as(figure, folder / f"{name}.{kind}")
-    plt.close(figure)
 
 
 def save_as(figure: Figure, path: Path) -> None:
     """Write one picture whole or not at all, of the kind that its name says."""
+    write_atomic(path, rendered(figure, path.suffix.removeprefix(".")))
+
+
+def rendered(figure: Figure, kind: str) -> bytes:
+    """A picture as the bytes of a file; fixed metadata keep it reproducible."""
     data = io.BytesIO()
-    kind = path.suffix.removeprefix(".")
-    figure.savefig(data, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
-    write_atomic(path, data.getvalue())
+    with matplotlib.rc_context({"svg.hashsalt": "tdinfonce"}):
+        figure.savefig(data, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    return data.getvalue()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdinfonce.analysis.curves import deviation, size_to_reach
-from tdinfonce.analysis.style import label, new_figure, panels, plt, save, series_style
+from tdinfonce.analysis.style import Drawing, label, new_figure, panels, save, series_style
 from tdinfonce.system.files import read_metrics, write_text_atomic
 
 __all__ = ["Results", "markdown_table", "plot_against_size", "plot_against_steps", "write_table"]
@@ -71,7 +71,7 @@ def plot_against_steps(
     results: Results, folder: Path, order: Sequence[str], title: str, discounts: Sequence[float], name: str = "figure"
 ) -> None:
     """What was estimated, then its error against gradient steps: a row for each discount, a column for each regime."""
-    figure = plt.figure(figsize=(10.8, 2.9 + 3.2 * len(discounts) + 0.6), layout="constrained")
+    figure = Drawing(figsize=(10.8, 2.9 + 3.2 * len(discounts) + 0.6), layout="constrained")
     top, bottom = figure.subfigures(2, 1, squeeze=False, height_ratios=[2.7, 3.2 * len(discounts) + 0.6])[:, 0]
     _maps(top, results, [m for m in results.methods(order) if not m.endswith("-normalised")], title)
     axes = panels(bottom, len(discounts), 2)

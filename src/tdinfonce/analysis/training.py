@@ -1,4 +1,4 @@
-"""Figures of training runs: the learning curve of one run, and pictures of episodes."""
+"""One training run: its metrics, whichever version wrote them, its learning curve, and pictures of episodes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,27 +6,96 @@ from typing import Any
 
 import numpy as np
 
-from tdinfonce.analysis.style import label, new_figure, plt, save, save_as
+from tdinfonce.analysis.style import Drawing, label, new_figure, save, save_as
 from tdinfonce.errors import UserError
-from tdinfonce.system.files import read_metrics, read_object, write_text_atomic
+from tdinfonce.system.files import METRICS, read_metrics, read_object, write_text_atomic
 
-__all__ = ["draw_frames", "draw_paths", "evaluations", "noise_of", "report"]
+__all__ = [
+    "UNITS",
+    "draw",
+    "draw_frames",
+    "draw_losses",
+    "draw_paths",
+    "evaluations",
+    "losses",
+    "metrics",
+    "noise_of",
+    "report",
+    "where_of",
+]
+
+UNITS = {"online": "environment steps", "offline": "updates"}
+"""What a run of each kind counts."""
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    """Every row of a run's metrics in one schema, whichever version wrote it.
+
+    Returns:
+        Rows that all have ``env_steps`` (0 offline), ``updates``, and ``step``, which is the one of the two that the
+        run counts: environment steps online, updates offline, as the config says. Everything else is ``group/name``:
+        ``eval/…``, ``final/…``, ``critic/…``, ``actor/…``, ``collect/…``, ``heldout/…``, ``time/…``.
+    """
+    kind = read_object(folder / "config.json")["kind"]
+    found: list[dict[str, Any]] = []
+    if not (folder / METRICS).is_file():
+        return found
+    updates = 0
+    for row in read_metrics(folder):
+        # Before format 3 rows of online runs said `env_step`, and those of their ends no updates.
+        env_steps = row.pop("env_steps" if "env_steps" in row else "env_step", 0)
+        updates = row.pop("updates", updates)
+        found.append(
+            {"step": env_steps if kind == "online" else updates, "env_steps": env_steps, "updates": updates} | row
+        )
+    return found
+
+
+def evaluations(folder: Path) -> list[dict[str, Any]]:
+    """Every evaluation of a run in its order, also the one at its end.
+
+    Returns:
+        For each its metrics by their names alone, ``step``, ``final`` and, but for the last, the ``seconds`` of
+        training before it.
+    """
+    found = []
+    for row in metrics(folder):
+        kind = next((kind for kind in ("eval", "final") if f"{kind}/success_any" in row), None)
+        if kind is not None:
+            values = {name.removeprefix(f"{kind}/"): v for name, v in row.items() if name.startswith(f"{kind}/")}
+            if "time/total" in row:
+                values["seconds"] = row["time/total"] - row["time/evaluate"]
+            found.append(values | {"final": kind == "final", "step": row["step"]})
+    return found
+
+
+def losses(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a run's metrics that tell losses."""
+    return [row for row in metrics(folder) if "actor/loss" in row]
 
 
 def report(folder: Path) -> None:
-    """Write ``figure.png``, ``figure.svg`` and ``table.md`` of a training run from its metrics."""
+    """Write ``figure.png``, ``figure.svg`` and ``table.md`` of a training run; offline ``losses.svg`` too."""
     config = read_object(folder / "config.json")
-    rows = evaluations(folder)
+    save(draw(folder), folder)
     if config["kind"] == "offline":
-        _losses(folder, config, draw=not rows)
-        if not rows:
-            return
+        save_as(draw_losses(folder), folder / "losses.svg")
+    rows = evaluations(folder)
+    lines = _evaluation_table(folder, config, rows) if rows else _loss_table(folder)
+    write_text_atomic(folder / "table.md", "\n".join([f"# {_title(config)}", "", *lines, ""]))
+
+
+def draw(folder: Path) -> Drawing:
+    """The learning curve of a run as a figure, not saved: success and distance, or losses if it was never evaluated."""
+    config, rows = read_object(folder / "config.json"), evaluations(folder)
+    if not rows and config["kind"] == "offline":
+        return draw_losses(folder)
     if not rows:
         raise UserError(f"{folder} has no evaluations yet")
     steps = [row["step"] for row in rows]
     figure, axes = new_figure(1, 2)
     success, distance = axes[0]
-    unit = _unit(config)
+    unit = UNITS[config["kind"]]
     success.plot(steps, [r["success_any"] for r in rows], marker="o", label="at any step (the paper's)")
     success.plot(steps, [r["success_final"] for r in rows], marker="s", label="at the last step")
     success.set(xlabel=unit, ylabel="success rate", ylim=(-0.03, 1.03))
@@ -35,30 +104,12 @@ def report(folder: Path) -> None:
     distance.set(xlabel=unit, ylabel="smallest distance to the goal")
     distance.set_ylim(bottom=0)
     figure.suptitle(_title(config))
-    save(figure, folder)
-    _table(folder, config, rows)
+    return figure
 
 
-def _title(config: dict[str, Any]) -> str:
-    where = config["env"] if config["kind"] == "online" else Path(config["dataset"]).name
-    return f"{label(config['agent'])} on {where}{noise_of(config)}, seed {config['seed']}"
-
-
-def noise_of(config: dict[str, Any]) -> str:
-    """What a run's title says of the noise in its observations."""
-    return f" with {config['noise']:g} noise ({config['noise_kind']})" if config.get("noise") else ""
-
-
-def _unit(config: dict[str, Any]) -> str:
-    return "environment steps" if config["kind"] == "online" else "updates"
-
-
-def _losses(folder: Path, config: dict[str, Any], *, draw: bool) -> None:
-    """The losses of an offline run, on the data it learns from and on those held out: ``losses.svg``.
-
-    With ``draw`` they are all there is: they are also the run's figure, and the last ones its table.
-    """
-    rows = [row for row in read_metrics(folder) if "actor/loss" in row] if (folder / "metrics.jsonl").is_file() else []
+def draw_losses(folder: Path) -> Drawing:
+    """The losses of a run, on the data it learns from and on those held out, as a figure, not saved."""
+    config, rows = read_object(folder / "config.json"), losses(folder)
     if not rows:
         raise UserError(f"{folder} has no losses yet")
     names = [name for name in ("critic/loss", "actor/loss") if name in rows[0]]
@@ -67,41 +118,37 @@ def _losses(folder: Path, config: dict[str, Any], *, draw: bool) -> None:
         held_out = f"heldout/{name.replace('/', '_')}"
         for key, text in ((name, "trained on"), (held_out, "held out")):
             if key in rows[0]:
-                axis.plot([row["updates"] for row in rows], [row[key] for row in rows], marker=".", label=text)
-        axis.set(xlabel="updates", ylabel=name.replace("/", " "))
+                axis.plot([row["step"] for row in rows], [row[key] for row in rows], marker=".", label=text)
+        axis.set(xlabel=UNITS[config["kind"]], ylabel=name.replace("/", " "))
         axis.legend(frameon=False)
     figure.suptitle(_title(config))
-    save_as(figure, folder / "losses.svg")
-    if not draw:
-        plt.close(figure)
-        return
-    save(figure, folder)
-    lines = [f"# {_title(config)}", "", "| metric | last value |", "|---|---:|"]
-    lines += [f"| {name} | {value:.4g} |" for name, value in rows[-1].items()]
-    write_text_atomic(folder / "table.md", "\n".join(lines) + "\n")
+    return figure
 
 
-def evaluations(folder: Path) -> list[dict[str, Any]]:
-    """Every evaluation of a run in its order, also the one at its end."""
-    found: list[dict[str, Any]] = []
-    if not (folder / "metrics.jsonl").is_file():
-        return found
-    for row in read_metrics(folder):
-        kind = next((kind for kind in ("eval", "final") if f"{kind}/success_any" in row), None)
-        if kind is not None:
-            values = {name.removeprefix(f"{kind}/"): value for name, value in row.items()}
-            step = row["env_step"] if "env_step" in row else row["updates"]
-            found.append(values | {"final": kind == "final", "step": step})
-    return found
+def _title(config: dict[str, Any]) -> str:
+    where = config["env"] if config["kind"] == "online" else Path(config.get("dataset") or where_of(config)).name
+    return f"{label(config['agent'])} on {where}{noise_of(config)}, seed {config['seed']}"
 
 
-def _table(folder: Path, config: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    lines = [
-        f"# {_title(config)}",
-        "",
-        f"| {_unit(config)} | success, any step | success, last step | smallest distance | seconds of training |",
-        "|---:|---:|---:|---:|---:|",
-    ]
+def where_of(config: dict[str, Any]) -> str:
+    """Where a run is evaluated, or what it learns from if it is not."""
+    return str(config.get("env") or Path(config.get("dataset") or "data").name)
+
+
+def noise_of(config: dict[str, Any]) -> str:
+    """What a run's title says of the noise in its observations."""
+    return f" with {config['noise']:g} noise ({config['noise_kind']})" if config.get("noise") else ""
+
+
+def _loss_table(folder: Path) -> list[str]:
+    last = {name: value for name, value in losses(folder)[-1].items() if name not in ("step", "env_steps")}
+    return ["| metric | last value |", "|---|---:|", *(f"| {name} | {value:.4g} |" for name, value in last.items())]
+
+
+def _evaluation_table(folder: Path, config: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
+    unit = UNITS[config["kind"]]
+    lines = [f"| {unit} | success, any step | success, last step | smallest distance | seconds of training |"]
+    lines += ["|---:|---:|---:|---:|---:|"]
     summary = folder / "summary.json"
     end = read_object(summary)["training_seconds"] if summary.is_file() else 0.0
     for row in rows:
@@ -110,21 +157,19 @@ def _table(folder: Path, config: dict[str, Any], rows: list[dict[str, Any]]) -> 
             values, when = [f"**{value}**" for value in values], f"final, {row['episodes']} episodes"
         else:
             when = f"{row['step']:,}"
-        seconds = end if row["final"] else row["time/total"] - row["time/evaluate"]
-        lines.append(f"| {when} | {' | '.join(values)} | {seconds:.0f} |")
-    write_text_atomic(folder / "table.md", "\n".join(lines) + "\n")
+        lines.append(f"| {when} | {' | '.join(values)} | {end if row['final'] else row['seconds']:.0f} |")
+    return lines
 
 
 def draw_frames(path: Path, frames: Sequence[np.ndarray], count: int = 6) -> None:
     """An episode as a strip of ``count`` frames."""
-    chosen = [frames[i] for i in np.linspace(0, len(frames) - 1, count).astype(int)]
-    figure, axes = plt.subplots(1, count, figsize=(2.2 * count, 2.4), layout="constrained", squeeze=False)
-    for axis, image, index in zip(axes[0], chosen, np.linspace(0, len(frames) - 1, count).astype(int), strict=True):
-        axis.imshow(image)
+    chosen = np.linspace(0, len(frames) - 1, count).astype(int)
+    figure, axes = new_figure(1, count, width=2.2, height=2.4)
+    for axis, index in zip(axes[0], chosen, strict=True):
+        axis.imshow(frames[index])
         axis.set_title(f"step {index}", fontsize=9)
         axis.axis("off")
     figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 def draw_paths(path: Path, episodes: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -138,4 +183,3 @@ def draw_paths(path: Path, episodes: Sequence[tuple[np.ndarray, np.ndarray]]) ->
         axis.plot(goal_x, goal_y, marker="*", markersize=14, color="#1e8449")
     figure.suptitle("start (square), path, goal (star)")
     figure.savefig(path, dpi=110)
-    plt.close(figure)

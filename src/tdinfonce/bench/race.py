@@ -226,7 +226,8 @@ def of_metrics(row: dict[str, Any]) -> Reading | None:
         return None
     evaluating = row["time/evaluate"]
     success = row["eval/success_any"], row["eval/success_final"]
-    return Reading(row["env_step"], row["time/total"] - evaluating, *success, evaluating)
+    steps = row["env_steps" if "env_steps" in row else "env_step"]
+    return Reading(steps, row["time/total"] - evaluating, *success, evaluating)
 
 
 def of_peer(row: dict[str, Any]) -> Reading | None:

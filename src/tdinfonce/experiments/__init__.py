@@ -6,21 +6,25 @@ A module ``tabular_occupancy.py`` holds ``EXPERIMENT`` and is run as ``tdinfonce
 import importlib
 import json
 import pkgutil
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tdinfonce.errors import nearest
+from tdinfonce import analysis
+from tdinfonce.errors import UserError, nearest
 from tdinfonce.runs.folder import CONFIG, RunFolder
 from tdinfonce.experiments._grid import GridRun
 from tdinfonce.scale.grid import run_grid
 from tdinfonce.system.files import read_json
 from tdinfonce.system.progress import Progress
 
-__all__ = ["Experiment", "load", "names", "reproduce"]
+__all__ = ["Experiment", "load", "names", "report", "reproduce"]
 
 Log = Callable[[Mapping[str, Any]], None]
+DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, EOFError, zipfile.BadZipFile)
+"""What a file that is not what we wrote leads to."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,25 @@ def reproduce(name: str, budget: str, seeds: int | None, out: Path, *, overwrite
         experiment.report(folder.path)
         folder.finish()
     return folder.path
+
+
+def report(folder: Path) -> None:
+    """Draw the figure and the table of a folder again, from its files alone.
+
+    Args:
+        folder: an experiment's, a training run's, or one that holds several training runs, however deep they lie.
+    """
+    name = analysis.experiment_of(folder)
+    draw: Callable[[Path], None] = analysis.report
+    if name is not None:
+        experiment = load(name)
+        if experiment.grid is None and not RunFolder(folder).complete:
+            raise UserError(f"{folder} is not finished: reproduce {name} again, with overwrite")
+        draw = experiment.report
+    try:
+        draw(folder)
+    except DAMAGE as error:
+        raise UserError(f"{folder} is damaged or of another version: {error!r}") from error
 
 
 def _train_grid(experiment: Experiment, config: Any, described: dict[str, Any], out: Path, *, overwrite: bool) -> Path:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tdinfonce.analysis import grid as draw
+from tdinfonce.analysis import compare, grid
 from tdinfonce.experiments import Experiment, _data
 from tdinfonce.experiments._antmaze_paper import COLUMNS, NOTE, PAPER
 from tdinfonce.experiments._grid import GridRun
@@ -61,8 +61,8 @@ def runs(config: Grid, seeds: int) -> list[GridRun]:
 
 def report(folder: Path) -> None:
     """Draw curves and bars, and write the table with the paper's beside ours."""
-    draw.report(folder, TITLE, AGENTS)
-    draw.write_beside(folder, AGENTS, PAPER, NOTE)
+    compare.report(folder, TITLE)
+    grid.write_beside(folder, AGENTS, PAPER, NOTE)
 
 
 EXPERIMENT = Experiment(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tdinfonce.analysis import grid as draw
+from tdinfonce.analysis import compare
 from tdinfonce.experiments import Experiment
 from tdinfonce.experiments._grid import GridRun
 
@@ -85,7 +85,7 @@ def runs(config: Grid, seeds: int) -> list[GridRun]:
 
 def report(folder: Path) -> None:
     """Draw curves and bars, and write the table."""
-    draw.report(folder, TITLE, ORDER)
+    compare.report(folder, TITLE, ORDER)
 
 
 EXPERIMENT = Experiment(

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tdinfonce.analysis import grid as draw
+from tdinfonce.analysis import compare
 from tdinfonce.experiments import Experiment
-from tdinfonce.experiments.fetch_state import AGENTS, Grid, Task, runs
+from tdinfonce.experiments.fetch_state import Grid, Task, runs
 
 TITLE = "Reaching goals with the Fetch robot, image observations"
 REACH = "fetch-reach-image"
@@ -23,7 +23,7 @@ BUDGETS = {
 
 def report(folder: Path) -> None:
     """Draw curves and bars, and write the table."""
-    draw.report(folder, TITLE, AGENTS)
+    compare.report(folder, TITLE)
 
 
 EXPERIMENT = Experiment(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tdinfonce.analysis import grid as draw
+from tdinfonce.analysis import compare, grid
 from tdinfonce.analysis.style import NOISY
 from tdinfonce.experiments import Experiment
 from tdinfonce.experiments._grid import GridRun
@@ -72,8 +72,8 @@ def runs(config: Grid, seeds: int) -> list[GridRun]:
 
 def report(folder: Path) -> None:
     """Draw curves and bars, and write the table with the drops."""
-    draw.report(folder, TITLE, [agent + end for agent in AGENTS for end in ("", NOISY)])
-    draw.write_drops(folder, AGENTS, NOISY)
+    compare.report(folder, TITLE)
+    grid.write_drops(folder, AGENTS, NOISY)
 
 
 EXPERIMENT = Experiment(

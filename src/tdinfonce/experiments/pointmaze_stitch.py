@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tdinfonce.analysis import grid as draw
+from tdinfonce.analysis import compare
 from tdinfonce.experiments import Experiment, _data
 from tdinfonce.experiments._grid import GridRun
 
@@ -53,7 +53,7 @@ def prepare(config: Grid, folder: Path) -> None:
 
 def report(folder: Path) -> None:
     """Draw curves and bars, and write the table."""
-    draw.report(folder, TITLE, AGENTS)
+    compare.report(folder, TITLE)
 
 
 EXPERIMENT = Experiment(

@@ -66,6 +66,8 @@ class Comparison:
     """Places with their groups, in the order of figure and table."""
     title: str
     """What is compared."""
+    root: Path = Path()
+    """The folder of the runs."""
 
     def figure(self, path: Path | None = None) -> Drawing:
         """Learning curves and final success, a column for each task; also written to ``path`` if one is given."""
@@ -102,7 +104,7 @@ def read(root: Path, title: str | None = None, order: Sequence[str] = ()) -> Com
     tasks = read_tasks(root, tuple(order))
     labels = list(dict.fromkeys(group.label for task in tasks for group in task.groups))
     who = ", ".join(labels) if len(labels) <= 3 else f"{len(labels)} methods"
-    return Comparison(tasks, title or f"{who} on {', '.join(task.name for task in tasks)}")
+    return Comparison(tasks, title or f"{who} on {', '.join(task.name for task in tasks)}", root)
 
 
 def report(root: Path, title: str | None = None, order: Sequence[str] = ()) -> Comparison:

@@ -44,7 +44,7 @@ class Command:
 
     def _settings(self, agent: str) -> int:
         from tdinfonce import agents, envs
-        from tdinfonce.plans import plan as recipe
+        from tdinfonce.plans.plan import starting_point
 
         where = f" on {self.env}" if self.env else ""
         if self.env:
@@ -53,7 +53,7 @@ class Command:
             if not offline and not hasattr(agents.load(agent), "PRESETS"):
                 continue
             presets = agents.presets(agent, offline=offline)
-            found = {name: recipe.starting_point(self.env or "", agent, name, offline=offline) for name in presets}
+            found = {name: starting_point(self.env or "", agent, name, offline=offline) for name in presets}
             for index, part in enumerate((f"agent {agent}", "training")):
                 print(f"{part}, {kind}{where} (change with --set name=value)")
                 _print_settings({name: configs[index] for name, configs in found.items()})
@@ -61,10 +61,10 @@ class Command:
 
 
 def _print_settings(presets: dict[str, Any]) -> None:
-    from tdinfonce.plans.plan import field_help
+    from tdinfonce.settings import describe
 
     first = next(iter(presets.values()))
-    texts = field_help(type(first))
+    texts = describe(type(first))
     for field in dataclasses.fields(first):
         values = ", ".join(f"{name} {_text(getattr(preset, field.name))}" for name, preset in presets.items())
         print(f"  {field.name:<22} {texts[field.name]} [{values}]")

@@ -14,7 +14,7 @@ from tdinfonce import seeding
 from tdinfonce.data import open_dataset, read_record
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.errors import UserError
-from tdinfonce.plans import plan as recipe
+from tdinfonce.plans.plan import Plan, read_plan
 from tdinfonce.plans.policy import load
 from tdinfonce.system.files import write_npz_atomic
 from tdinfonce.training import offline
@@ -39,7 +39,7 @@ def represent(run: Path, folder: Path, *, pairs: int = 3, states: int = 5_000, a
         states: how many states to find neighbours among.
         anchors: how many other states the features of the non-parametric way compare with.
     """
-    plan, _ = recipe.read(run)
+    plan, _ = read_plan(run)
     if plan.agent != "td-infonce" or not plan.dataset or not plan.env:
         raise UserError(f"{run} is no offline run of td-infonce with an environment: it has no such representations")
     agent = load(run).agent
@@ -79,7 +79,7 @@ def _rows(episodes: Episodes, rng: np.random.Generator, count: int) -> np.ndarra
 
 
 def _pairs(
-    plan: recipe.Recipe, observation: np.ndarray, place: np.ndarray, rng: np.random.Generator, count: int
+    plan: Plan, observation: np.ndarray, place: np.ndarray, rng: np.random.Generator, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Start states and goals."""
     env = plan.make_env()

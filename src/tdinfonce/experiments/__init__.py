@@ -14,8 +14,8 @@ from typing import Any
 
 from tdinfonce import analysis
 from tdinfonce.errors import UserError, nearest
-from tdinfonce.runs.folder import CONFIG, RunFolder
 from tdinfonce.experiments._grid import GridRun
+from tdinfonce.runs.folder import CONFIG, RunFolder
 from tdinfonce.scale.grid import run_grid
 from tdinfonce.system.files import read_json
 from tdinfonce.system.progress import Progress

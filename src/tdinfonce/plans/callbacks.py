@@ -43,7 +43,7 @@ class Callback:
         """The run is complete."""
 
 
-class stop_at_success(Callback):  # noqa: N801 - reads as what it does
+class stop_at_success(Callback):
     """Stop as soon as an evaluation reaches a success rate.
 
     >>> import tdinfonce as td
@@ -62,7 +62,7 @@ class stop_at_success(Callback):  # noqa: N801 - reads as what it does
         return bool(_metric(result, self.metric) >= self.rate)
 
 
-class stop_at_wall_time(Callback):  # noqa: N801
+class stop_at_wall_time(Callback):
     """Stop at the first row of metrics after so many seconds of this process; see also ``eval_every``.
 
     >>> import tdinfonce as td
@@ -86,7 +86,7 @@ class stop_at_wall_time(Callback):  # noqa: N801
         return time.monotonic() >= self._end
 
 
-class stop_when_stuck(Callback):  # noqa: N801
+class stop_when_stuck(Callback):
     """Stop when several evaluations in a row bring nothing better.
 
     >>> import tdinfonce as td
@@ -120,7 +120,7 @@ class stop_when_stuck(Callback):  # noqa: N801
         self._best = value if better else self._best
 
 
-class progress_to(Callback):  # noqa: N801
+class progress_to(Callback):
     """Tell any function how far the run is: a progress bar, a chat, a queue.
 
     >>> import tdinfonce as td

@@ -1,4 +1,4 @@
-"""A plan is a run before it starts: names, configs and a seed. It is data, and what a run folder's config.json holds."""
+"""A plan is a run before it starts: names, configs and a seed. It is data, and what config.json of a run holds."""
 
 import dataclasses
 import json

@@ -105,7 +105,7 @@ class TrainedPolicy:
     def __repr__(self) -> str:
         """What it is, and what it takes and gives."""
         spec, plan = self.spec, self.plan
-        trained = f"{self.env_steps:,} environment steps" if self.env_steps else f"{self.updates:,} updates"
+        trained = f"{self.env_steps:,} steps" if self.env_steps else f"{self.updates:,} updates"
         if spec.discrete:
             action = f"one of {spec.action_size}"
         else:
@@ -126,7 +126,7 @@ def load(run: str | Path, *, best: bool = False) -> TrainedPolicy:
     >>> import tdinfonce as td
     >>> run = td.train(env="point", agent="gcbc", env_steps=1_000, out="runs/first")
     >>> td.load("runs/first")
-    <TrainedPolicy gcbc for point after 1,000 environment steps: observation [2], goal [2] → action, 2 numbers from -1 to 1>
+    <TrainedPolicy gcbc for point after 1,000 steps: observation [2], goal [2] → action, 2 numbers from -1 to 1>
     """
     folder = Path(run)
     if not folder.is_dir():

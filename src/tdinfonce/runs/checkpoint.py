@@ -21,11 +21,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as tensor_bytes
 
-from tdinfonce.runs import segments as _segments
-from tdinfonce.runs.manifest import FORMAT, LIMIT, MANIFEST, Damaged, list_checkpoints, read_manifest, sealed
 from tdinfonce.errors import UserError
-from tdinfonce.system.files import write_atomic, read_bytes, sha256, sync_folder
+from tdinfonce.runs import segments as _segments
 from tdinfonce.runs.folder import CONFIG, VERSIONS
+from tdinfonce.runs.manifest import FORMAT, LIMIT, MANIFEST, Damaged, list_checkpoints, read_manifest, sealed
+from tdinfonce.system.files import read_bytes, sha256, sync_folder, write_atomic
 
 if TYPE_CHECKING:
     from tdinfonce.data.replay import Replay

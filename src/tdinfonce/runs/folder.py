@@ -16,7 +16,7 @@ from typing import Any
 
 import tdinfonce
 from tdinfonce.errors import UserError
-from tdinfonce.system.files import METRICS, write_atomic, metric_lines, parse_json, read_json, read_metrics, read_object
+from tdinfonce.system.files import METRICS, metric_lines, parse_json, read_json, read_metrics, read_object, write_atomic
 from tdinfonce.system.machine import threads, visible_cores
 
 __all__ = ["CONFIG", "RunFolder", "check_folder", "is_run", "versions"]

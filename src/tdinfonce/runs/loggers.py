@@ -25,7 +25,7 @@ class Logger(Protocol):
         """The run has ended or was stopped."""
 
 
-class tensorboard_logger:  # noqa: N801 - a maker by its looks
+class tensorboard_logger:
     """Events for TensorBoard in the run's folder ``tensorboard``.
 
     >>> import tdinfonce as td
@@ -58,7 +58,7 @@ class tensorboard_logger:  # noqa: N801 - a maker by its looks
             self._events.close()
 
 
-class wandb_logger:  # noqa: N801 - a maker by its looks
+class wandb_logger:
     """A run of Weights & Biases; a continued run of ours continues there. Needs ``pip install 'tdinfonce[wandb]'``.
 
     >>> import tdinfonce as td
@@ -84,7 +84,7 @@ class wandb_logger:  # noqa: N801 - a maker by its looks
         self._run.finish(quiet=True)
 
 
-class mlflow_logger:  # noqa: N801 - a maker by its looks
+class mlflow_logger:
     """A run of MLflow; a continued run of ours continues there. Needs ``pip install 'tdinfonce[mlflow]'``.
 
     >>> import tdinfonce as td

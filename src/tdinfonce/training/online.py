@@ -40,7 +40,7 @@ class OnlineConfig(Settings):
 
     env_steps: int = setting(300_000, "Environment steps of the whole run, warm-up included.", low=1)
     warmup_steps: int = setting(2_000, "Steps with uniform actions before the first update; fewer than env_steps.")
-    updates_per_env_step: float = setting(0.5, "Gradient updates for each environment step after the warm-up.", high=100)
+    updates_per_env_step: float = setting(0.5, "Gradient updates for each step after the warm-up.", high=100)
     scale_growth: float = setting(
         1.1,
         "The scale of the inputs is measured anew whenever the run has grown by this factor; 1 or less: never.",

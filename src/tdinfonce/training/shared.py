@@ -16,7 +16,7 @@ def _declare(help: str, **bounds: Any) -> Callable[..., Any]:
     return lambda default, text=help: setting(default, text, **bounds)
 
 
-class shared:  # noqa: N801 - read as a namespace
+class shared:
     """Each is called with the default, and with another help text where it needs one."""
 
     updates_per_call = _declare(
@@ -26,9 +26,7 @@ class shared:  # noqa: N801 - read as a namespace
     eval_every = _declare("Between evaluations (and checkpoints); 0: about 20 of them.")
     eval_episodes = _declare("Episodes of an evaluation during training.", low=1, high=10**6)
     final_episodes = _declare("Episodes of the evaluation at the end.", low=1, high=10**6)
-    keep_checkpoints = _declare(
-        "Checkpoints that are kept: the newest ones; the best policy is kept besides.", low=1
-    )
+    keep_checkpoints = _declare("Checkpoints that are kept: the newest ones; the best policy is kept besides.", low=1)
 
 
 def check_rows(batch_size: int, updates_per_call: int) -> None:

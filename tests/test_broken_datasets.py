@@ -45,7 +45,6 @@ FLAT: dict[str, tuple[Callable[[Arrays], Any], str]] = {
     "overflowing observation": (put("observations", (9, 2), 1e300), "observations, row 9: coordinate 2 is inf"),
     "nan action": (put("actions", (2, 0), np.nan), "actions, row 2: coordinate 0 is nan"),
     "infinite action": (put("actions", (14, 1), -np.inf), "actions, row 14: coordinate 1 is -inf"),
-    "large action": (put("actions", (6, 1), 1.7), "actions, row 6: coordinate 1 is 1.7"),
     "flat observations": (make("observations", lambda x: x[:, 0]), "observations: must have shape [any, any]"),
     "deep observations": (make("observations", lambda x: x[:, None]), "observations: must have shape [any, any]"),
     "flat actions": (make("actions", lambda x: x[:, 0]), "actions: must have shape [15, any]"),
@@ -91,7 +90,7 @@ def test_broken_arrays(kind: str, flaw: str, tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("goal", "expected"),
     [
-        (None, "--goal 0:2"),
+        (None, "for example goal 0:2"),
         ("4", "asks for coordinate 4, but an observation has 4"),
         ("2:9", "asks for coordinate 4"),
         ("-1", "goal"),
@@ -163,7 +162,7 @@ NPZ: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no arrays": (lambda p: zipfile.ZipFile(p, "w").close(), "is missing"),
     "damaged header": (lambda p: flip(p, p.read_bytes().index(b"\x93NUMPY")), "damaged header"),
     "not there": (lambda p: p.unlink(), "there is no such file"),
-    "a folder": (lambda p: (p.unlink(), p.mkdir()), "neither a Minari data set nor a run folder"),
+    "a folder": (lambda p: (p.unlink(), p.mkdir()), "is no data set. What can be read"),
 }
 
 
@@ -289,7 +288,7 @@ OBS, ACHIEVED = "episode_1/observations/observation", "episode_1/observations/ac
 DESIRED = "episode_1/observations/desired_goal"
 FLOATS = np.zeros((5, 4), np.float32)
 MINARI: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "no metadata": (lambda f: (f / "data" / "metadata.json").unlink(), "neither a Minari data set nor a run folder"),
+    "no metadata": (lambda f: (f / "data" / "metadata.json").unlink(), "is no data set. What can be read"),
     "cut metadata": (text('{"total_episodes": 3,'), "metadata.json: is damaged"),
     "metadata is a list": (text("[]"), "must be a JSON object"),
     "no count": (describe(total_episodes=None), "total_episodes: must be a positive whole number"),
@@ -320,7 +319,7 @@ MINARI: dict[str, tuple[Callable[[Path], Any], str]] = {
     "soft action": (swap("episode_1/actions", h5py.SoftLink("/episode_0/actions")), "episode_1/actions: is a link"),
     "one step": (one_step(1), "episode 1, row 0: episode 1 has one step"),
     "no step": (one_step(0), "episode 1, row 0: episode 1 is empty"),
-    "another goal": (spot(ACHIEVED, (3, 0), 9.0), "achieved_goal, episode 1, row 3: is not what --goal cuts"),
+    "another goal": (spot(ACHIEVED, (3, 0), 9.0), "achieved_goal, episode 1, row 3: is not what goal cuts"),
 }
 
 
@@ -334,7 +333,7 @@ def test_broken_minari_sets(flaw: str, tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_minari_goal_of_another_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_minari_set(tmp_path / "set-v0", some_episodes(LENGTHS))
-    check([str(folder), "--goal", "0:3"], "has 2 coordinates, but --goal names 3", capsys)
+    check([str(folder), "--goal", "0:3"], "has 2 coordinates, but goal names 3", capsys)
 
 
 def stored(name: str) -> Callable[[Path], Path]:

@@ -121,7 +121,7 @@ def test_flat_observations_of_minari_need_a_slice(tmp_path: Path) -> None:
             file[f"episode_{index}/observations"] = episode.observation.astype(np.float64)
     found = open_dataset(str(folder), goal="0:2")
     np.testing.assert_array_equal(found.episode(1).observation, episodes[1].observation)
-    with pytest.raises(UserError, match="--goal 0:2"):
+    with pytest.raises(UserError, match="for example goal 0:2"):
         open_dataset(str(folder))
 
 

@@ -139,7 +139,7 @@ def test_a_run_of_ours_can_be_the_policy(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["pointmaze-hug"], "Did you mean"),
-        (["point"], "--policy RUN"),
+        (["point"], "need a trained run as policy"),
         (["pointmaze-umaze", "--kind", "stich"], "Did you mean 'stitch'"),
         (["pointmaze-umaze", "--transitions", "0"], "at least one transition"),
         (["pointmaze-umaze", "--seed", "-1"], "not negative"),

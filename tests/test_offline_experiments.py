@@ -148,7 +148,8 @@ def test_missing_data_is_one_line_before_anything_runs(
     assert len(said.splitlines()) == 1
     first = experiments.load(name).budgets["default"]
     task = first.tasks[0] if name == "antmaze" else first.env
-    assert f"tdinfonce data make {task} --policy FILE" in said
+    assert "make it first, with a policy that walks:" in said
+    assert task in said.partition("walks:")[2]
     assert not (tmp_path / "out").exists()
 
 

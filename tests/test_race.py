@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tdinfonce.bench import install as _install
 from tdinfonce.bench import peers
 from tdinfonce.bench import race as _race
 from tdinfonce.bench.race import Race, Reading
@@ -113,7 +114,7 @@ def test_a_peer_that_cannot_be_installed_is_one_line(
 ) -> None:
     said = "ERROR: Could not find a version\nERROR: No matching distribution found for torch==2.13.0\n\n[notice] bye\n"
     answer = SimpleNamespace(returncode=1, stderr=said, stdout="")
-    monkeypatch.setattr(_race.subprocess, "run", lambda *words, **options: answer)
+    monkeypatch.setattr(_install.subprocess, "run", lambda *words, **options: answer)
     assert main(["bench", "--peer", "sb3", "--peer-folder", str(tmp_path)]) == 2
     error = capsys.readouterr().err.splitlines()
     assert error[-1].startswith("tdinfonce: cannot install the peer 'sb3': ERROR: No matching distribution")
@@ -130,11 +131,11 @@ def test_a_peer_is_installed_once_with_the_simulator_we_have(tmp_path: Path, mon
         (tmp_path / "venv").mkdir(exist_ok=True)
         return SimpleNamespace(returncode=0)
 
-    monkeypatch.setattr(_race.subprocess, "run", run)
-    python = _race.install("sb3", tmp_path)
+    monkeypatch.setattr(_install.subprocess, "run", run)
+    python = _install.install("sb3", tmp_path)
     assert [words[-1].partition("==")[0] for words in calls[1:]] == ["torch", "mujoco"]
     assert any(word.startswith("gymnasium-robotics==") for word in calls[-1])
-    assert _race.install("sb3", tmp_path) == python
+    assert _install.install("sb3", tmp_path) == python
     assert len(calls) == 3
 
 
@@ -162,7 +163,7 @@ def test_mistakes_get_one_line(words: list[str], said: str, capsys: pytest.Captu
 
 def test_the_settings_of_a_peer_can_be_changed() -> None:
     before = dict(peers.load("sb3").SETTINGS)
-    changed = _race.peer_settings("sb3", ("tau=0.01", "net_arch=[64,64]", "normalise_observations=false"))
+    changed = _install.peer_settings("sb3", ("tau=0.01", "net_arch=[64,64]", "normalise_observations=false"))
     assert changed == before | {"tau": 0.01, "net_arch": [64, 64], "normalise_observations": False}
     assert before == peers.load("sb3").SETTINGS
 

@@ -31,7 +31,7 @@ def test_metrics_survive_a_torn_last_line(tmp_path):
 
 def test_an_earlier_run_is_kept_unless_told(tmp_path):
     run = RunFolder.create(tmp_path / "run", {"old": True})
-    with pytest.raises(UserError, match=r"holds an earlier run.*--overwrite"):
+    with pytest.raises(UserError, match=r"holds an earlier run.*overwrite it"):
         RunFolder.create(run.path, {})
     assert json.loads((run.path / "config.json").read_text()) == {"old": True}
     RunFolder.create(run.path, {"old": False}, overwrite=True)

@@ -15,6 +15,7 @@ import pytest
 
 import safety
 from offline_data import random_walks, write
+from tdinfonce.bench.doctor import examine
 from tdinfonce.cli import main
 from tdinfonce.data import open_dataset
 from tdinfonce.envs.worker import WorkerEnv
@@ -223,7 +224,7 @@ def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: 
         raise MemoryError("Unable to allocate 9 TiB")
 
     monkeypatch.setattr("tdinfonce.cli.list.Command.run", run)
-    assert "Unable to allocate 9 TiB" in refused(capsys, "list")
+    assert "out of memory: Unable to allocate 9 TiB" in refused(capsys, "list")
 
 
 def test_a_broken_installation_is_what_doctor_is_asked_about(
@@ -232,11 +233,15 @@ def test_a_broken_installation_is_what_doctor_is_asked_about(
     def broken() -> str:
         raise AssertionError("no\ndevice")
 
-    for name in ("_self_test", "_graphics"):
-        monkeypatch.setattr(f"tdinfonce.cli.doctor.{name}", lambda: "not asked")
-    monkeypatch.setattr("tdinfonce.cli.doctor._devices", broken)
+    for name in ("check_training", "check_graphics"):
+        monkeypatch.setattr(f"tdinfonce.bench.doctor.{name}", lambda: "not asked")
+    monkeypatch.setattr("tdinfonce.bench.doctor.check_devices", broken)
+    monkeypatch.setattr("tdinfonce.bench.doctor.SIMULATE", "import sys; sys.exit('error: MuJoCo is too new')")
     assert main(["doctor"]) == 1
-    assert "devices    WRONG: AssertionError: no device" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert "devices    WRONG: AssertionError: no device" in lines
+    assert any(line.startswith("simulator  note: MuJoCo is too new") for line in lines), "only the robots need it"
+    assert {finding.name for finding in examine() if not finding.ok} == {"devices"}
 
 
 def test_a_lost_environment_takes_its_helpers_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +272,7 @@ def test_one_data_set_is_made_by_one_process(tmp_path: Path) -> None:
     partial = tmp_path / ".walks.partial"
     partial.mkdir()
     with RunFolder(partial).locked(), pytest.raises(UserError, match="is being written by process"):
-        make_data("pointmaze-umaze", tmp_path / "walks", "a/walks-v0", transitions=100)
-    record = make_data("pointmaze-umaze", tmp_path / "walks", "a/walks-v0", transitions=100)
-    assert record["episodes"] >= 1, "a lock that is left over is in nobody's way"
+        make_data("pointmaze-umaze", tmp_path / "walks", transitions=100)
+    made = make_data("pointmaze-umaze", tmp_path / "walks", transitions=100)
+    assert made.record["episodes"] >= 1, "a lock that is left over is in nobody's way"
     assert not partial.exists()

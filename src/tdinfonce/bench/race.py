@@ -13,18 +13,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tdinfonce.bench import peers
-from tdinfonce.errors import UserError, nearest
+from tdinfonce.bench.install import ENV, complaint, install, note, peer_settings
+from tdinfonce.errors import UserError
 from tdinfonce.system.machine import visible_cores
 
-__all__ = ["Race", "Reading", "compare", "first", "install", "of_metrics", "of_peer", "peer_settings", "show", "watch"]
+__all__ = ["Race", "Reading", "compare", "first", "of_metrics", "of_peer", "show", "watch"]
 
-ENV, ENV_ID = "fetch-reach", "FetchReach-v4"
+ENV_ID = "FetchReach-v4"
 EPISODES = 100
+WARM_UP = 1_500
 CLOCK = "seconds are of training: with compiling, without imports and evaluations; in brackets with imports"
 
 
@@ -67,6 +68,7 @@ def compare(race: Race) -> dict[str, Any]:
     """Run both sides for each seed, ours first; the report is also written to the race's folder."""
     from tdinfonce.runs.folder import versions
 
+    _check(race)
     settings = peer_settings(race.peer, race.changes)
     python = install(race.peer, race.folder)
     rows: list[dict[str, Any]] = []
@@ -91,47 +93,17 @@ def compare(race: Race) -> dict[str, Any]:
     return report
 
 
-def peer_settings(peer: str, changes: Sequence[str]) -> dict[str, Any]:
-    """The peer's settings with changes such as ``tau=0.01`` or ``net_arch=[64,64]``; values are JSON or words."""
-    settings = dict(peers.load(peer).SETTINGS)
-    for change in changes:
-        name, equals, text = change.partition("=")
-        if not equals:
-            raise UserError(f"a setting is written name=value; got '{change}'")
-        if name not in settings:
-            raise nearest("setting", name, settings)
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
-        kind = type(settings[name])
-        if not (type(value) is kind or (kind is float and type(value) is int)):
-            raise UserError(f"{name} must be like {json.dumps(settings[name])}; got '{text}'")
-        settings[name] = value
-    return settings
-
-
-def install(peer: str, folder: Path) -> Path:
-    """Make the peer's virtual environment unless it is there; return its Python."""
-    try:
-        simulator = tuple(f"{name}=={metadata.version(name)}" for name in ("gymnasium-robotics", "mujoco"))
-    except metadata.PackageNotFoundError as error:
-        raise UserError(f"a race runs on {ENV}, which needs: pip install 'tdinfonce[robotics]'") from error
-    *before, last = peers.load(peer).REQUIREMENTS
-    calls = [*before, (*last, *simulator)]  # the same simulator as ours
-    venv = folder.resolve() / "venv"
-    python, mark = venv / ("Scripts" if os.name == "nt" else "bin") / "python", venv / "INSTALLED"
-    wanted = json.dumps(calls)
-    if mark.is_file() and mark.read_text(encoding="utf-8") == wanted:
-        return python
-    _note(f"installing {peer} into {venv}, once; this takes minutes")
-    pip = [str(python), "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for words in ([sys.executable, "-m", "venv", str(venv)], *([*pip, *call] for call in calls)):
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise UserError(f"cannot install the peer '{peer}': {_complaint(done.stderr or done.stdout)}")
-    mark.write_text(wanted, encoding="utf-8")
-    return python
+def _check(race: Race) -> None:
+    """Refuse what cannot be a race before anything is installed."""
+    peers.load(race.peer)  # an unknown name should fail first
+    if not race.seeds or min(race.seeds) < 0 or len(set(race.seeds)) != len(race.seeds):
+        raise UserError("a race wants different seeds that are not negative, such as: 0 1 2")
+    if race.limit < WARM_UP:
+        raise UserError(f"a race needs at least {WARM_UP} steps, for both sides warm up first; got {race.limit}")
+    if race.every < 1:
+        raise UserError(f"the steps between evaluations must be at least 1; got {race.every}")
+    if not all(0 < share <= 1 for share in (race.success_any, race.success_final)):
+        raise UserError("the success to reach is two shares above 0 and at most 1, such as: 0.98 0.95")
 
 
 def run_ours(race: Race, seed: int) -> Reading | None:
@@ -191,26 +163,32 @@ def watch(
         log: gets what it complains about.
         stdout: gets what it prints; None: nothing does.
     """
-    seen, met = 0, None
     with open(log, "w", encoding="utf-8") as errors, open(stdout or os.devnull, "w", encoding="utf-8") as out:
         start = time.monotonic()
         with subprocess.Popen(words, stdout=out, stderr=errors) as run:
             try:
-                ended = False
-                while met is None and not ended:
-                    time.sleep(0.1)
-                    ended = run.poll() is not None
-                    readings = [reading for row in _read(rows) if (reading := parse(row))]
-                    now = time.monotonic() - start
-                    fresh = [reading._replace(whole=now - reading.evaluating) for reading in readings[seen:]]
-                    for reading in fresh:
-                        _note(f"{title}: {_line(reading)}")
-                    seen, met = len(readings), first(fresh, race)
+                met = _await(title, run, start, race, lambda: [r for row in _read(rows) if (r := parse(row))])
             finally:
                 if run.poll() is None:
                     run.terminate()
     if met is None and run.returncode:
-        raise UserError(f"{title} failed with code {run.returncode}: {_complaint(log.read_text(encoding='utf-8'))}")
+        raise UserError(f"{title} failed with code {run.returncode}: {complaint(log.read_text(encoding='utf-8'))}")
+    return met
+
+
+def _await(
+    title: str, run: subprocess.Popen, start: float, race: Race, read: Callable[[], list[Reading]]
+) -> Reading | None:
+    """Read again and again until a reading meets the target or the program has ended."""
+    seen, met, ended = 0, None, False
+    while met is None and not ended:
+        time.sleep(0.1)
+        ended = run.poll() is not None
+        readings, now = read(), time.monotonic() - start
+        fresh = [reading._replace(whole=now - reading.evaluating) for reading in readings[seen:]]
+        for reading in fresh:
+            note(f"{title}: {_line(reading)}")
+        seen, met = len(readings), first(fresh, race)
     return met
 
 
@@ -293,19 +271,8 @@ def _read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
-def _complaint(text: str) -> str:
-    """The line of a program's complaint that says most: pip's last ERROR, or the last line at all."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR")]
-    return (errors or lines or ["it did not say why"])[-1]
-
-
 def _line(reading: Reading) -> str:
     return (
         f"{reading.env_steps:,} steps, {reading.seconds:.0f} s, "
         f"success any {reading.success_any:.2f}, final {reading.success_final:.2f}"
     )
-
-
-def _note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -3,37 +3,22 @@
 Command modules must import quickly: JAX, simulators and matplotlib are imported inside ``run``.
 """
 
-import contextlib
 import gc
-import importlib
-import io
 import os
 import pkgutil
-import re
 import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import tdinfonce
+from tdinfonce.cli._parse import load_command, parse, usage
 from tdinfonce.errors import Stopped, UserError, nearest
 
 __all__ = ["command_names", "main"]
 
 CONTINUE = 75
 """Exit code: try again, as sysexits.h has it."""
-
-USAGE = """usage: tdinfonce COMMAND [options]
-
-Temporal-difference InfoNCE: learn where an agent will go, and how to make it get there, from transitions alone.
-
-commands:
-{commands}
-
-options:
-  --help, -h     this text; `tdinfonce COMMAND --help` explains a command
-  --version      the version of this package
-"""
 
 
 def command_names() -> dict[str, str]:
@@ -69,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except MemoryError as error:
         said = f": {_flat(error)}" if str(error) else ""
-        print(f"tdinfonce: the memory does not suffice{said}; smaller batches or networks need less", file=sys.stderr)
+        print(f"tdinfonce: out of memory{said}; smaller batches or networks need less", file=sys.stderr)
         return 2
     # Stopped. Free what the frames of the interrupted work held, then leave at once: what had to be saved is saved, and
     # taking JAX's threads down in order can crash.
@@ -93,45 +78,12 @@ def _run(words: list[str]) -> int:
     if any("\0" in word for word in words):
         raise UserError("no option can hold a NUL character")
     if not words or words[0] in ("--help", "-h", "help"):
-        lines = []
-        for name, module in known.items():
-            command = _load(module)
-            lines.append(f"  {name:<14} {(command.__doc__ or '').strip().splitlines()[0]}")
-        print(USAGE.format(commands="\n".join(lines)), end="")
+        print(usage(known), end="")
         return 0
     if words[0] in ("--version", "-V"):
         print(f"tdinfonce {tdinfonce.__version__}")
         return 0
     if words[0] not in known:
         raise nearest("option" if words[0].startswith("-") else "command", words[0], known)
-    command = _parse(words[0], _load(known[words[0]]), words[1:])
+    command = parse(words[0], load_command(known[words[0]]), words[1:])
     return int(command.run() or 0)
-
-
-def _load(module: str) -> Any:
-    return importlib.import_module(f"{__name__}.{module}").Command
-
-
-def _parse(name: str, command: Any, words: list[str]) -> Any:
-    """Let tyro parse, and turn its boxed message about bad options into one line."""
-    import tyro
-
-    complaint = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(complaint):
-            return tyro.cli(command, prog=f"tdinfonce {name}", args=words, config=(tyro.conf.FlagCreatePairsOff,))
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        raise UserError(one_line(complaint.getvalue(), name)) from None
-
-
-def one_line(box: str, name: str) -> str:
-    """Flatten a boxed, wrapped message: no frame, no title, no repeated help."""
-    rows = [line.strip("│╭╮╰╯─ ") for line in box.splitlines() if not line.startswith("╭")]
-    text = " ".join(row for row in rows if row).partition("For full helptext")[0].partition("Argument helptext")[0]
-    # tyro lists every type that an optional value could have had; the reader wants the one that was meant.
-    text = re.sub(
-        r"no type matching (?:\{None\}\|)?(\S+) could be .*? from \['?(.*?)'?\]\..*", r"expected \1, got '\2'", text
-    )
-    return f"{text.strip()} (see: tdinfonce {name} --help)"

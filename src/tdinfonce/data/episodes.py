@@ -1,6 +1,6 @@
 """Episodes in flat arrays: state rows of one episode are adjacent, and two integers say where it is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -31,6 +31,14 @@ class Episodes:
     """``[episodes, *goal_shape]``, what the policy was told to reach in each episode."""
     reward: np.ndarray | None = None
     """``[rows]``, the reward of arriving in each state, where the data have one task; see `Batch.reward`."""
+
+    action_low: tuple[float, ...] = ()
+    """The smallest action in the units of the data, before it was scaled to -1; empty: it was not scaled.
+    Of discrete actions, the first."""
+    action_high: tuple[float, ...] = ()
+    """The largest one, which is 1 here."""
+    actions: int = 0
+    """How many discrete actions there are, which are one-hot here; 0: they are not discrete."""
 
     def __post_init__(self) -> None:
         """Check that every episode lies inside the arrays."""
@@ -75,8 +83,7 @@ class Episodes:
 
     def chosen(self, index: np.ndarray) -> "Episodes":
         """Some of the episodes; the states stay where they are, so nothing is copied."""
-        chosen = self.start[index], self.length[index], self.goal[index]
-        return Episodes(self.observation, self.achieved, self.action, *chosen, self.reward)
+        return replace(self, start=self.start[index], length=self.length[index], goal=self.goal[index])
 
     @classmethod
     def of(cls, episodes: list[Episode]) -> "Episodes":

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tdinfonce import envs
-from tdinfonce.data.formats.minari import data_folder, minari_root
+from tdinfonce.data.catalogue import is_here, place
 from tdinfonce.data.writer import write_minari
 from tdinfonce.errors import UserError
 from tdinfonce.recording.behaviour import Behaviour, record_episode
@@ -26,18 +26,18 @@ def dataset_id(name: str) -> str:
 
 
 def require(names: Sequence[str]) -> None:
-    """Raise UserError with the commands that make what is missing."""
-    missing = [name for name in names if data_folder(minari_root() / dataset_id(name)) is None]
+    """Raise UserError if a data set is missing that only somebody with a policy file can make."""
+    missing = [name for name in names if not is_here(dataset_id(name))]
     if missing:
-        commands = "; ".join(f"tdinfonce data make {name} --policy FILE" for name in missing)
-        raise UserError(f"there is no data set {dataset_id(missing[0])} in {minari_root()}; make it first: {commands}")
+        folder = place(dataset_id(missing[0]))[0]
+        raise UserError(f"there is no data set {folder}; make it first, with a policy that walks: {', '.join(missing)}")
 
 
 def make_missing(name: str, kind: str, transitions: int) -> None:
     """Make a data set that needs no policy file, if it is not here."""
-    place = dataset_id(f"{name}-{kind}")
-    if data_folder(minari_root() / place) is None:
-        make_data(name, minari_root() / place, place, kind=kind, transitions=transitions)
+    wanted = dataset_id(f"{name}-{kind}")
+    if not is_here(wanted):
+        make_data(name, wanted, kind=kind, transitions=transitions)
 
 
 def make_aimless(folder: Path, env: str, *, episodes: int = 8, steps: int = 80) -> None:

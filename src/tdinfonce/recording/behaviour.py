@@ -108,14 +108,14 @@ def behaviour_for(name: str, kind: str, policy: Path | None) -> Behaviour:
     run = policy if policy is not None and policy.is_dir() else None
     if name not in known_sets() and run is None:
         error = nearest("data set", name, known_sets())
-        raise UserError(f"{error}; other environments need a trained run: --policy RUN")
+        raise UserError(f"{error}; other environments need a trained run as policy")
     ant, point = name.startswith("antmaze-"), name in known_sets() and name.startswith("pointmaze-")
     if kind == "stitch" and not point:
         raise UserError(f"only pointmaze has data of the kind stitch; got {name}")
     if ant and policy is None:
-        raise UserError(f"{name} needs a policy that walks: --policy FILE (.npz) or --policy RUN")
+        raise UserError(f"{name} needs a policy that walks: a file of weights (.npz) or a run folder")
     if point and policy is not None and run is None:
-        raise UserError("pointmaze is steered by its own controller; --policy may only name a trained run")
+        raise UserError("pointmaze is steered by its own controller; policy may only name a trained run")
     env: Any = envs.make(name)
     if run is not None:
         steering: Steering = Trained(run, env.spec)

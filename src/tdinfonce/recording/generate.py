@@ -9,11 +9,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import tdinfonce
+from tdinfonce.data.catalogue import place
 from tdinfonce.data.formats.npz import read_arrays
 from tdinfonce.data.writer import RECORD, Recorded, import_h5py, write_minari
 from tdinfonce.errors import UserError
@@ -22,7 +23,7 @@ from tdinfonce.runs.folder import LOCK, RunFolder
 from tdinfonce.system.files import read_json, write_npz_atomic, write_text_atomic
 from tdinfonce.system.progress import Progress
 
-__all__ = ["make_data"]
+__all__ = ["Made", "make_data"]
 
 SHARD = 20_000
 """Transitions between two saves."""
@@ -31,33 +32,61 @@ BEGUN = {LOCK, f"{RECIPE}.partial"}
 """All that a stopped run holds before it says what it is."""
 
 
+class Made(NamedTuple):
+    """A data set that is there."""
+
+    folder: Path
+    source: str
+    """What `open_dataset` finds it by: its id, or the folder if one was named."""
+    record: dict[str, Any]
+    """How it was made, as the data set says it."""
+
+
 def make_data(
     name: str,
-    folder: Path,
-    dataset_id: str,
+    out: str | Path | None = None,
     *,
     kind: str = "navigate",
     transitions: int = 1_000_000,
     seed: int = 0,
     policy: Path | None = None,
     overwrite: bool = False,
-) -> dict[str, Any]:
-    """Record whole episodes, at least ``transitions`` steps in all, into ``folder`` as a Minari data set.
+) -> Made:
+    """Record whole episodes as a Minari data set.
 
-    Returns what the data set says about how it was made. Called again with the same arguments it continues a stopped
-    run, or does nothing if the data set is there.
+    Called again with the same arguments it continues a stopped run, or does nothing if the data set is there.
+
+    Args:
+        name: an environment of which there are data sets (`known_sets`), or any with a trained run as policy.
+        out: a Minari id or a folder; None: ``tdinfonce/NAME-v0``, for pointmaze with the kind.
+        kind: navigate, or stitch: see `behaviour`.
+        transitions: at least so many steps.
+        seed: decides everything random; one seed, one file.
+        policy: who walks: a file of weights, or the folder of a run.
+        overwrite: whether to replace another data set of ours in that place.
     """
     if not 1 <= transitions <= 10**10:
         raise UserError(f"at least one transition is needed, and at most 10,000,000,000; got {transitions}")
     if not 0 <= seed < 2**63:
         raise UserError(f"a seed is not negative, and below 2**63; got {seed}")
+    default = f"{name}-{kind}" if name.startswith("pointmaze-") else name
+    folder, dataset_id = place(f"tdinfonce/{default}-v0" if out is None else out)
     import_h5py()
     behaviour = behaviour_for(name, kind, policy)
-    episodes = -(-transitions // behaviour.length)
-    record = _record(name, kind, seed, episodes, behaviour)
-    partial = folder.with_name(f".{folder.name}.partial")
-    if _complete(folder, partial, record, overwrite=overwrite):
-        return record
+    record = _record(name, kind, seed, -(-transitions // behaviour.length), behaviour)
+    named = out is not None and folder == Path(out).expanduser().resolve()
+    made = Made(folder, str(folder) if named else dataset_id, record)
+    if not _complete(folder, _partial(folder), record, overwrite=overwrite):
+        _make(folder, dataset_id, behaviour, record)
+    return made
+
+
+def _partial(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.partial")
+
+
+def _make(folder: Path, dataset_id: str, behaviour: Behaviour, record: dict[str, Any]) -> None:
+    partial = _partial(folder)
     try:
         partial.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -71,7 +100,6 @@ def make_data(
             shutil.rmtree(folder)
         os.rename(partial / "whole", folder)
         shutil.rmtree(partial)
-    return record
 
 
 def _record(name: str, kind: str, seed: int, episodes: int, behaviour: Behaviour) -> dict[str, Any]:
@@ -93,21 +121,21 @@ def _record(name: str, kind: str, seed: int, episodes: int, behaviour: Behaviour
 
 def _complete(folder: Path, partial: Path, record: dict[str, Any], *, overwrite: bool) -> bool:
     """Whether nothing is left to do; raises if something else is in the way."""
-    for place, what in ((folder / "data" / "metadata.json", "another data set"), (partial / RECIPE, "a stopped run")):
-        if not place.parent.exists() or (place.parent == partial and {p.name for p in partial.iterdir()} <= BEGUN):
+    for file, what in ((folder / "data" / "metadata.json", "another data set"), (partial / RECIPE, "a stopped run")):
+        if not file.parent.exists() or (file.parent == partial and {p.name for p in partial.iterdir()} <= BEGUN):
             continue
-        found = _read_json(place)
+        found = _read_json(file)
         if found is None:
-            raise UserError(f"{place.parent} is in the way, and nothing that we made; choose another --out")
+            raise UserError(f"{file.parent} is in the way, and nothing that we made; choose another out")
         found = found.get(RECORD, found)
-        if found == record and place.parent != partial and not overwrite:
+        if found == record and file.parent != partial and not overwrite:
             return True
         if found != record and not overwrite:
-            raise UserError(f"{place.parent} holds {what} (of {found.get('env')}); choose another --out or --overwrite")
-        if found != record and place.parent == partial:
+            raise UserError(f"{file.parent} holds {what} (of {found.get('env')}); choose another out, or overwrite it")
+        if found != record and file.parent == partial:
             shutil.rmtree(partial)
     if folder.exists() and not (folder / "data").exists() and any(folder.iterdir()):
-        raise UserError(f"{folder} is not empty and holds no data set; choose another --out")
+        raise UserError(f"{folder} is not empty and holds no data set; choose another out")
     return False
 
 
@@ -144,7 +172,7 @@ def _shard(partial: Path, first: int) -> Path:
 
 
 def _write_shard(path: Path, episodes: list[Recorded]) -> None:
-    """Whole or not at all."""
+    """An atomic write."""
     lengths = np.array([len(episode.action) for episode in episodes])
     arrays = {name: np.concatenate([getattr(e, name) for e in episodes]) for name in Recorded._fields}
     arrays["length"] = lengths

@@ -160,13 +160,13 @@ def check_folder(path: str | Path, *, overwrite: bool) -> None:
     """Raise unless a new run may be written there. Only a folder that we wrote may ever be replaced."""
     folder = Path(path)
     if folder.is_file():
-        raise UserError(f"{folder} is a file; choose a folder with --out")
+        raise UserError(f"{folder} is a file; out must be a folder")
     if not folder.is_dir() or (all(path.name in START for path in folder.iterdir()) and not (folder / CONFIG).exists()):
         return
     if not is_run(folder):
-        raise UserError(f"{folder} is not empty and holds no run; choose another folder with --out")
+        raise UserError(f"{folder} is not empty and holds no run; choose another folder for out")
     if not overwrite:
-        raise UserError(f"{folder} holds an earlier run; choose another folder with --out, or add --overwrite")
+        raise UserError(f"{folder} holds an earlier run; choose another folder for out, or overwrite it")
 
 
 def _refuse_links(folder: Path) -> None:

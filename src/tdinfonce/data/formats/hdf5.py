@@ -5,32 +5,43 @@ from typing import Any
 
 import numpy as np
 
-from tdinfonce.data.episodes import Episodes
-from tdinfonce.data.formats._check import refuse
-from tdinfonce.data.formats._flat import GOAL_FIELDS, REQUIRED, Field, assemble
-from tdinfonce.data.formats._store import check_packing
+from tdinfonce.data.check import Raw, refuse
+from tdinfonce.data.flat import FIELDS, Field, assemble
+from tdinfonce.data.store import check_packing
 from tdinfonce.data.writer import import_h5py
-from tdinfonce.errors import UserError
 
-__all__ = ["child", "dataset", "open_file", "open_hdf5"]
+__all__ = ["READS", "accepts", "child", "dataset", "open", "open_file", "record"]
 
 
-def open_hdf5(path: Path, goal: str | None, memory_limit: int) -> Episodes:
-    """Episodes from a D4RL-style file."""
+READS = "an .hdf5 or .h5 file"
+
+
+def accepts(path: Path) -> bool:
+    """Whether it ends as HDF5 files do."""
+    return path.suffix in (".hdf5", ".h5") and not path.is_dir()
+
+
+def open(path: Path, memory_limit: int) -> Raw:
+    """Flat arrays as D4RL stores them."""
     with open_file(path) as file:
         fields = {}
-        for name in (*REQUIRED, *GOAL_FIELDS):
+        for name in FIELDS:
             found = dataset(file, str(path), name)
             if found is not None:
                 fields[name] = _field(found, str(path), name)
-        return assemble(str(path), fields, goal, memory_limit)
+        return assemble(str(path), fields, memory_limit, held=[*file])
+
+
+def record(path: Path) -> dict[str, Any]:
+    """The file does not say how it was made."""
+    return {}
 
 
 def open_file(path: Path) -> Any:
     """Open for reading, or say that it is no HDF5 file or cut short."""
     h5py = import_h5py()
     if not path.is_file():
-        raise UserError(f"{path}: there is no such file")
+        raise refuse(str(path), "", "there is no such file")
     try:
         return h5py.File(path, "r")
     except (OSError, RuntimeError, KeyError) as error:

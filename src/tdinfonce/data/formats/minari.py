@@ -8,17 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdinfonce.data.episodes import Episodes
-from tdinfonce.data.formats._check import Raw, check_field, finish, refuse
-from tdinfonce.data.formats._store import check_packing, empty
+from tdinfonce.data.check import Raw, Units, check_field, refuse
 from tdinfonce.data.formats.hdf5 import child, dataset, open_file
-from tdinfonce.data.writer import import_h5py
+from tdinfonce.data.store import check_packing, empty
+from tdinfonce.data.writer import RECORD, import_h5py
 from tdinfonce.errors import UserError
-from tdinfonce.system.files import read_json
+from tdinfonce.system.files import parse_json, read_json
 
-__all__ = ["data_folder", "download", "is_minari_id", "minari_root", "open_minari", "read_metadata"]
+__all__ = ["READS", "accepts", "data_folder", "is_minari_id", "minari_root", "open", "read_metadata", "record"]
 
+READS = "a Minari data set (a folder, or an id such as a/name-v0)"
 ID = re.compile(r"^(?:[-_\w]+/)*[-_\w]+-v\d+$")
+REMOTE = re.compile(r"^(\w+):/+([-_\w]+)/(.+)$")
+"""A remote of Minari's and an id, ``hf://farama-minari/D4RL/door/human-v2``; a path has lost one of the slashes."""
+METADATA = "metadata.json"
 
 
 def minari_root() -> Path:
@@ -33,32 +36,65 @@ def is_minari_id(text: str) -> bool:
 
 def data_folder(path: Path) -> Path | None:
     """The folder with the data of a data set, if there is one at this path."""
-    return next((f for f in (path / "data", path) if (f / "metadata.json").is_file()), None)
+    return next((f for f in (path / "data", path) if (f / METADATA).is_file()), None)
 
 
-def download(dataset_id: str) -> Path:
-    """Fetch a data set that is not here."""
+def accepts(path: Path) -> bool:
+    """Whether a data set lies there, or it could be the id of one."""
+    if path.exists():
+        return data_folder(path) is not None
+    return _remote(path) is not None
+
+
+def _remote(path: Path) -> tuple[str, str] | None:
+    """The id that a path is, and what Minari downloads it by."""
+    text = path.as_posix()
+    parts = REMOTE.match(text)
+    name, dataset_id = ("{}://{}/{}".format(*parts.groups()), parts[3]) if parts else (text, text)
+    return (dataset_id, name) if is_minari_id(dataset_id) else None
+
+
+def _find(path: Path) -> Path:
+    """The folder with the data, downloaded if they are not here."""
+    found = data_folder(path)
+    if found is not None:
+        return found
+    dataset_id, name = _remote(path) or (path.name, path.as_posix())
     here = minari_root() / dataset_id
+    return data_folder(here) or _download(name, here)
+
+
+def _download(name: str, here: Path) -> Path:
     try:
         import minari  # type: ignore[import-untyped]
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"there is no data set {here}, and downloading it needs Minari: pip install 'tdinfonce[offline]'"
-        ) from error
-    try:
-        minari.download_dataset(dataset_id)
+
+        minari.download_dataset(name)
+    except ImportError as error:  # of Minari, or of what it reaches its remotes with
+        problem = f"downloading it needs more: pip install 'tdinfonce[offline]' ({_said(error)})"
+        raise UserError(f"there is no data set {here}, and {problem}") from error
     except Exception as error:  # whatever the network and the servers come up with
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise UserError(f"there is no data set {here}, and it could not be downloaded ({reason})") from error
+        problem = f"it could not be downloaded ({_said(error)})"
+        raise UserError(f"there is no data set {here}, and {problem}") from error
     found = data_folder(here)
     if found is None:
         raise UserError(f"{here}: the download holds no data set")
     return found
 
 
+def _said(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+
+
+def record(path: Path) -> dict[str, Any]:
+    """Its id, and what we wrote if we made it."""
+    described = read_metadata(_find(path))
+    ours = described.get(RECORD)
+    return {"id": described.get("dataset_id")} | (ours if isinstance(ours, dict) else {})
+
+
 def read_metadata(folder: Path) -> dict[str, Any]:
     """What a data set says about itself."""
-    path = folder / "metadata.json"
+    path = folder / METADATA
     try:
         found = read_json(path)
     except (OSError, ValueError) as error:
@@ -81,33 +117,56 @@ class _Names(NamedTuple):
     desired: str | None
 
 
-def open_minari(folder: Path, goal: str | None, memory_limit: int) -> Episodes:
-    """Episodes from a data set of goal dicts, or of flat observations with ``goal`` given."""
+def open(path: Path, memory_limit: int) -> Raw:
+    """A data set of goal dicts, or of flat observations."""
+    folder = _find(path)
     described = read_metadata(folder)
     episodes, steps = described["total_episodes"], described["total_steps"]
-    path = folder / "main_data.hdf5"
-    with open_file(path) as file:
-        reader = _Reader(file, str(path))
+    data = folder / "main_data.hdf5"
+    with open_file(data) as file:
+        reader = _Reader(file, str(data))
         names = reader.names()
         sizes = {name: reader.size(f"episode_0/{name}") for name in ("actions", *(n for n in names if n))}
         rows = steps + episodes
         claimed = 4 * rows * sum(sizes.values())
-        problem = check_packing(claimed, path.stat().st_size)
+        problem = check_packing(claimed, data.stat().st_size)
         if problem:
-            raise refuse(str(folder / "metadata.json"), "total_steps", problem)
+            raise refuse(str(folder / METADATA), "total_steps", problem)
         mapped = claimed > memory_limit
         arrays = {name: empty((rows, size), mapped=mapped) for name, size in sizes.items() if name != names.desired}
         goals = None if names.desired is None else np.zeros((episodes, sizes[names.desired]), np.float32)
         start, length = reader.fill(arrays, names, goals, episodes, rows)
     if int(length.sum()) != steps:
         problem = f"says {steps:,}, but the episodes have {int(length.sum()):,}"
-        raise refuse(str(folder / "metadata.json"), "total_steps", problem)
+        raise refuse(str(folder / METADATA), "total_steps", problem)
     achieved = None if names.achieved is None else arrays[names.achieved]
     fields = (names.observation, "actions", names.achieved or names.observation, names.desired or "")
-    raw = Raw(
-        str(path), arrays[names.observation], arrays["actions"], achieved, start, length, goals, fields, _locate(start)
+    return Raw(
+        str(data),
+        arrays[names.observation],
+        arrays["actions"],
+        achieved,
+        start,
+        length,
+        goals,
+        fields,
+        _locate(start),
+        _units(described.get("action_space"), sizes["actions"]),
+        reader.whole,
     )
-    return finish(raw, goal, memory_limit)
+
+
+def _units(space: Any, size: int) -> Units:
+    """The bounds in the metadata, if they are there, finite and of the right number."""
+    try:
+        found = parse_json(space) if isinstance(space, str) else space
+        if found["type"] == "Discrete":
+            return Units((float(found["start"]),) if found["start"] else (), choices=int(found["n"]))
+        low, high = (np.array(found[name], np.float64).ravel() for name in ("low", "high"))
+    except (ValueError, TypeError, KeyError):
+        return Units()
+    known = len(low) == len(high) == size and np.isfinite(low).all() and np.isfinite(high).all() and (low <= high).all()
+    return Units(tuple(low.tolist()), tuple(high.tolist())) if known else Units()
 
 
 def _locate(start: np.ndarray) -> Callable[[int], str]:
@@ -124,6 +183,7 @@ class _Reader:
     def __init__(self, file: Any, name: str) -> None:
         self._file, self._name, self._h5py = file, name, import_h5py()
         self._float32 = self._h5py.h5t.py_create(np.dtype(np.float32))
+        self.whole = False
 
     def names(self) -> _Names:
         """Goal dicts if the first episode has them."""
@@ -142,6 +202,9 @@ class _Reader:
         if found is None:
             raise refuse(self._name, name, "is missing")
         shape = found.shape
+        if name == "episode_0/actions" and found.dtype.kind in "iub" and shape is not None and shape[1:] in ((), (1,)):
+            self.whole = True
+            return 1
         if shape is None or len(shape) != 2 or not shape[1]:
             raise refuse(self._name, name, f"must have shape [any, any]; it has {list(shape or [])}")
         return int(shape[1])
@@ -164,7 +227,8 @@ class _Reader:
             for name, array in arrays.items():
                 at = f"{path}/{name}"
                 if name == "actions":
-                    self._read(actions, at, array[first : first + steps])
+                    column = self.whole and len(actions.shape or ()) == 1
+                    self._read(actions, at, array[first : first + steps, 0] if column else array[first : first + steps])
                 else:
                     found = self._array(group if nested is None else nested, name.rpartition("/")[2], at)
                     self._read(found, at, array[first : first + steps + 1])

@@ -9,21 +9,33 @@ from typing import IO, Any
 
 import numpy as np
 
-from tdinfonce.data.episodes import Episodes
-from tdinfonce.data.formats._check import check_field, refuse
-from tdinfonce.data.formats._flat import Field, assemble
-from tdinfonce.data.formats._store import check_packing
+from tdinfonce.data.check import Raw, check_field, refuse
+from tdinfonce.data.flat import Field, assemble
+from tdinfonce.data.store import check_packing
 from tdinfonce.errors import UserError
 
-__all__ = ["open_npz", "read_arrays"]
+__all__ = ["READS", "accepts", "open", "read_arrays", "record"]
 
 
-def open_npz(path: Path, goal: str | None, memory_limit: int) -> Episodes:
-    """Episodes from flat arrays in an .npz file, compressed or not."""
+READS = "an .npz file"
+
+
+def accepts(path: Path) -> bool:
+    """Whether it ends in .npz."""
+    return path.suffix == ".npz" and not path.is_dir()
+
+
+def open(path: Path, memory_limit: int) -> Raw:
+    """Flat arrays, compressed or not."""
     with _archive(path) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         fields = {name: _Member(archive, str(path), name).field() for name in names}
-        return assemble(str(path), fields, goal, memory_limit)
+        return assemble(str(path), fields, memory_limit)
+
+
+def record(path: Path) -> dict[str, Any]:
+    """The file does not say how it was made."""
+    return {}
 
 
 def read_arrays(path: str | Path, names: Sequence[str]) -> dict[str, Any]:
@@ -43,6 +55,8 @@ def read_arrays(path: str | Path, names: Sequence[str]) -> dict[str, Any]:
 def _archive(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
+    except FileNotFoundError as error:
+        raise refuse(str(path), "", "there is no such file") from error
     except (zipfile.BadZipFile, EOFError, NotImplementedError, ValueError) as error:
         raise refuse(str(path), "", f"is not an .npz file, or cut short ({error})") from error
     except OSError as error:

@@ -9,35 +9,52 @@ from typing import Any
 
 import numpy as np
 
-from tdinfonce.data.episodes import Episodes
-from tdinfonce.data.formats._check import Raw, check_field, finish, refuse
-from tdinfonce.data.formats._store import BLOCK, empty
+from tdinfonce.data.check import Raw, Units, check_field, refuse
+from tdinfonce.data.store import BLOCK, empty
 from tdinfonce.errors import UserError
 from tdinfonce.runs.manifest import Damaged, list_checkpoints, read_manifest
 from tdinfonce.runs.segments import PLACES, Segment, needed
 from tdinfonce.system.files import open_plain, read_json
 
-__all__ = ["is_run", "open_run", "run_record"]
+__all__ = ["READS", "accepts", "open", "record"]
+
+READS = "a run folder"
 
 STATES = ("observation", "action", "achieved")
 
 
-def is_run(path: Path) -> bool:
+def accepts(path: Path) -> bool:
     """Whether this looks like a run folder."""
     return (path / "config.json").is_file() and (path / "versions.json").is_file()
 
 
-def run_record(path: Path) -> dict[str, Any]:
+def record(path: Path) -> dict[str, Any]:
     """Which environment the run acted in."""
+    config, spec = _config(path)
+    return {"env": config.get("env"), "seed": config.get("seed"), "tolerance": spec.get("tolerance")}
+
+
+def _config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """How the run was made, and the spec of its environment."""
+    file = path / "config.json"
     try:
-        config = read_json(path / "config.json")
-        spec = config.get("spec") or {}
-        return {"env": config.get("env"), "seed": config.get("seed"), "tolerance": spec.get("tolerance")}
-    except (OSError, ValueError, AttributeError) as error:
-        raise refuse(str(path / "config.json"), "", f"is damaged ({error})") from error
+        config = read_json(file)
+    except (OSError, ValueError) as error:
+        raise refuse(str(file), "", f"is damaged ({error})") from error
+    spec = config.get("spec") or {} if isinstance(config, dict) else None
+    if not isinstance(spec, dict):
+        raise refuse(str(file), "", "is damaged: it is no JSON object, or its spec is none")
+    return config, spec
 
 
-def open_run(path: Path, goal: str | None, memory_limit: int) -> Episodes:
+def _units(path: Path, size: int) -> Units:
+    """The environment's units; the replay holds normalised actions."""
+    spec = _config(path)[1]
+    low, high = (tuple(spec.get(name) or ()) for name in ("action_low", "action_high"))
+    return Units(low, high, size if spec.get("discrete") else 0, normalised=True)
+
+
+def open(path: Path, memory_limit: int) -> Raw:
     """The episodes that the replay held when the run was last saved; of a damaged checkpoint, the time before."""
     checkpoints = list_checkpoints(path)
     if not checkpoints:
@@ -45,17 +62,17 @@ def open_run(path: Path, goal: str | None, memory_limit: int) -> Episodes:
     problems: list[str] = []
     for checkpoint in reversed(checkpoints):
         try:
-            episodes = _open_checkpoint(checkpoint, goal, memory_limit)
+            raw = _open_checkpoint(checkpoint, memory_limit)
         except Damaged as error:
             problems.append(str(error))
             continue
         for problem in problems:
-            warnings.warn(f"{problem}; {checkpoint} is used instead", RuntimeWarning, stacklevel=3)
-        return episodes
+            warnings.warn(f"{problem}; {checkpoint} is used instead", RuntimeWarning, stacklevel=4)
+        return raw._replace(units=_units(path, raw.action.shape[1]))
     raise UserError(problems[0])
 
 
-def _open_checkpoint(checkpoint: Path, goal: str | None, memory_limit: int) -> Episodes:
+def _open_checkpoint(checkpoint: Path, memory_limit: int) -> Raw:
     from safetensors import SafetensorError, safe_open
 
     files, skip = _checked_files(checkpoint)
@@ -63,7 +80,7 @@ def _open_checkpoint(checkpoint: Path, goal: str | None, memory_limit: int) -> E
     try:
         with contextlib.ExitStack() as stack:
             parts = [stack.enter_context(safe_open(file, framework="numpy")) for file in files]
-            return _episodes(file, _Joined(file, parts, skip), goal, memory_limit)
+            return _slots(file, _Joined(file, parts, skip), memory_limit)
     except SafetensorError as error:
         raise refuse(file, "", f"is damaged ({error})") from error
 
@@ -147,7 +164,7 @@ class _Joined:
         return np.concatenate([*self.blocks(name)])
 
 
-def _episodes(file: str, tensors: _Joined, goal: str | None, memory_limit: int) -> Episodes:
+def _slots(file: str, tensors: _Joined, memory_limit: int) -> Raw:
     """Slots of equal size become episodes where they lie."""
     shapes = {}
     for name in (*STATES, "length", "goal"):
@@ -175,7 +192,7 @@ def _episodes(file: str, tensors: _Joined, goal: str | None, memory_limit: int) 
             arrays[name][first : first + len(block)] = block
             first += len(block)
     start = np.arange(count) * slot
-    raw = Raw(
+    return Raw(
         file,
         arrays["observation"],
         arrays["action"],
@@ -186,4 +203,3 @@ def _episodes(file: str, tensors: _Joined, goal: str | None, memory_limit: int) 
         (*STATES, "goal"),
         lambda row: f"episode {row // slot}, row {row % slot}",
     )
-    return finish(raw, goal, memory_limit)

@@ -1,5 +1,7 @@
 """Episodes, replay and goal relabelling in numpy alone; data sets from outside, checked."""
 
+from tdinfonce.data.arrays import from_arrays
+from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.source import open_dataset, read_record
 
-__all__ = ["open_dataset", "read_record"]
+__all__ = ["Episodes", "from_arrays", "open_dataset", "read_record"]

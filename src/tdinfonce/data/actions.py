@@ -1,5 +1,6 @@
 """Actions of data sets in the units that agents see: [-1, 1], or one-hot where they are discrete."""
 
+import contextlib
 import numbers
 import warnings
 from collections.abc import Sequence
@@ -44,13 +45,14 @@ def parse_bounds(bounds: ActionBounds | None, size: int) -> Units | None:
 
 
 def normalise_actions(
-    raw: Raw, bounds: ActionBounds | None, steps: np.ndarray, memory_limit: int
+    raw: Raw, bounds: ActionBounds | None, default: ActionBounds | None, steps: np.ndarray, memory_limit: int
 ) -> tuple[np.ndarray, Units]:
     """Bring actions to [-1, 1] where they are, or make one-hot ones; says in which units they were.
 
     Args:
         raw: has the actions, and what the data themselves say of their units.
         bounds: given by somebody who knows better.
+        default: taken if neither says anything.
         steps: ``[rows]``, the rows whose action was taken; other rows hold anything.
         memory_limit: larger data sets, in bytes, are memory-mapped.
     """
@@ -61,6 +63,11 @@ def normalise_actions(
         _scale(raw, Units(), steps)
         return raw.action, raw.units
     units = given or raw.units
+    if given and given.choices and raw.units.choices:
+        units = given._replace(low=raw.units.low)  # how many is given; which is the first, the data know
+    if not (units.low or units.choices):
+        with contextlib.suppress(UserError):  # bounds of another size are no use; who has them compares the sizes
+            units = parse_bounds(default, raw.action.shape[1]) or units
     if units.choices or (raw.whole and not units.low and _range(raw, steps)[0][0] >= 0):
         return _one_hot(raw, units, steps, memory_limit)
     if not units.low:
@@ -119,7 +126,9 @@ def _scale(raw: Raw, units: Units, steps: np.ndarray) -> None:
 
 
 def _one_hot(raw: Raw, units: Units, steps: np.ndarray, memory_limit: int) -> tuple[np.ndarray, Units]:
-    """Whole numbers, counted from the first action on, as one-hot rows."""
+    """Whole numbers, counted from the first action on, as one-hot rows; rows that are one-hot already stay."""
+    if 1 < units.choices == raw.action.shape[1] and _is_one_hot(raw.action, steps):
+        return raw.action, units
     if raw.action.shape[1] != 1:
         raise refuse(raw.file, raw.fields[1], "must hold one whole number for each row: the actions are discrete")
     first_action = int(units.low[0]) if units.low else 0
@@ -140,3 +149,12 @@ def _one_hot(raw: Raw, units: Units, steps: np.ndarray, memory_limit: int) -> tu
             raise refuse(raw.file, raw.fields[1], problem, raw.locate(first + int(lost[0])))
         action[first : first + BLOCK] = chosen
     return action, units._replace(choices=count, high=())
+
+
+def _is_one_hot(action: np.ndarray, steps: np.ndarray) -> bool:
+    """Whether every action that was taken is a row of zeros and a single one."""
+    for first in range(0, len(action), BLOCK):
+        taken = action[first : first + BLOCK][steps[first : first + BLOCK]]
+        if not (((taken == 0) | (taken == 1)).all() and (taken.sum(axis=1) == 1).all()):
+            return False
+    return True

@@ -7,7 +7,7 @@ import numpy as np
 
 from tdinfonce.errors import UserError
 
-__all__ = ["Raw", "Units", "check_field", "check_lengths", "goal_indices", "refuse"]
+__all__ = ["Raw", "Units", "check_field", "check_lengths", "goal_indices", "refuse", "row_in_episode"]
 
 FEWEST_STEPS = 2
 
@@ -75,6 +75,16 @@ def check_lengths(file: str, field: str, start: np.ndarray, length: np.ndarray, 
         words = "is empty" if steps < 1 else "has one step"
         where = locate(int(start[index]))
         raise refuse(file, field, f"episode {index} {words}; at least {FEWEST_STEPS} are needed", where)
+
+
+def row_in_episode(start: np.ndarray) -> Callable[[int], str]:
+    """Names a row by its episode, where episodes begin at these rows."""
+
+    def locate(row: int) -> str:
+        episode = int(np.searchsorted(start, row, side="right")) - 1
+        return f"episode {episode}, row {row - int(start[episode])}"
+
+    return locate
 
 
 def goal_indices(text: str, size: int, file: str, field: str) -> list[int]:

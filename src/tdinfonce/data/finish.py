@@ -10,7 +10,13 @@ from tdinfonce.data.store import BLOCK, empty
 __all__ = ["finish"]
 
 
-def finish(raw: Raw, goal: str | None, action_bounds: ActionBounds | None, memory_limit: int) -> Episodes:
+def finish(
+    raw: Raw,
+    goal: str | None,
+    action_bounds: ActionBounds | None,
+    default_bounds: ActionBounds | None,
+    memory_limit: int,
+) -> Episodes:
     """Check the values, cut out the goals, scale the actions, and give the episodes."""
     rows, size = raw.observation.shape
     observation_field, action_field, achieved_field, goal_field = raw.fields
@@ -34,20 +40,10 @@ def finish(raw: Raw, goal: str | None, action_bounds: ActionBounds | None, memor
             _finite(raw, achieved_field, achieved[block], first)
             if indices is not None:
                 _equal(raw, achieved_field, achieved[block], raw.observation[block][:, indices], first)
-    action, units = normalise_actions(raw, action_bounds, _steps(raw), memory_limit)
+    action, units = normalise_actions(raw, action_bounds, default_bounds, _steps(raw), memory_limit)
     action[raw.start + raw.length] = 0.0
-    goals = _goals(raw, achieved, goal_field)
-    return Episodes(
-        raw.observation,
-        achieved,
-        action,
-        raw.start,
-        raw.length,
-        goals,
-        action_low=units.low,
-        action_high=units.high,
-        actions=units.choices,
-    )
+    arrays = (raw.observation, achieved, action, raw.start, raw.length, _goals(raw, achieved, goal_field))
+    return Episodes(*arrays, action_low=units.low, action_high=units.high, actions=units.choices)
 
 
 def _steps(raw: Raw) -> np.ndarray:

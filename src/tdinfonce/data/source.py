@@ -17,6 +17,7 @@ def open_dataset(
     *,
     goal: str | None = None,
     action_bounds: ActionBounds | None = None,
+    default_bounds: ActionBounds | None = None,
     memory_limit: int = MEMORY_LIMIT,
 ) -> Episodes:
     """Read and check a data set.
@@ -27,15 +28,17 @@ def open_dataset(
         goal: the coordinates of an observation that make the goal, ``0:2`` or ``0,1``. Needed where the data have no
             achieved goals; where they have, it must agree with them.
         action_bounds: the smallest and the largest action, which become -1 and 1: numbers, or one for each coordinate;
-            or how many discrete actions there are. Without it, what the data set says; if it says nothing and actions
-            leave [-1, 1], the smallest and the largest in the data, with a warning.
+            or how many discrete actions there are. Without it, what the data set says; if it says nothing, what
+            ``default_bounds`` says; else, if actions leave [-1, 1], the smallest and the largest in the data, with a
+            warning.
+        default_bounds: likewise, for data that do not say it themselves: those of the environment they are for.
         memory_limit: larger data sets, in bytes, are memory-mapped.
 
     Raises:
         UserError: one line with file, field and row.
     """
     name, path = formats.find_format(source)
-    return finish(formats.load(name).open(path, memory_limit), goal, action_bounds, memory_limit)
+    return finish(formats.load(name).open(path, memory_limit), goal, action_bounds, default_bounds, memory_limit)
 
 
 def read_record(source: str | Path) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Recorded(NamedTuple):
     desired: np.ndarray
     """``[T + 1, goal_size]``"""
     action: np.ndarray
-    """``[T, action_size]``"""
+    """``[T, action_size]``, in [-1, 1] or one-hot; they are written in the environment's units."""
     success: np.ndarray
     """``[T]``, whether the goal was reached behind each step."""
 
@@ -51,7 +51,7 @@ def write_minari(
     count = steps = 0
     with h5py.File(data / "main_data.hdf5", "w") as file:
         for index, episode in enumerate(episodes):
-            _write_episode(file.create_group(f"episode_{index}"), index, episode)
+            _write_episode(file.create_group(f"episode_{index}"), index, episode, spec)
             count, steps = count + 1, steps + len(episode.action)
     size = (data / "main_data.hdf5").stat().st_size
     goal = _box(spec.goal_size)
@@ -63,7 +63,7 @@ def write_minari(
         "data_format": "hdf5",
         "jpeg_encoding": False,
         "observation_space": json.dumps({"type": "Dict", "subspaces": spaces}),
-        "action_space": json.dumps(_box(spec.action_size, 1.0)),
+        "action_space": json.dumps(_action_space(spec)),
         "minari_version": _minari_version(),
         "algorithm_name": "tdinfonce data make",
         "dataset_size": round(size / 1e6, 1),
@@ -81,14 +81,14 @@ def import_h5py() -> Any:
     return h5py
 
 
-def _write_episode(group: Any, index: int, episode: Recorded) -> None:
+def _write_episode(group: Any, index: int, episode: Recorded, spec: EnvSpec) -> None:
     steps = len(episode.action)
     group.attrs["id"], group.attrs["total_steps"] = index, steps
     ends = np.zeros(steps, bool)
     group["observations/observation"] = np.asarray(episode.observation, np.float32)
     group["observations/achieved_goal"] = np.asarray(episode.achieved, np.float32)
     group["observations/desired_goal"] = np.asarray(episode.desired, np.float32)
-    group["actions"] = np.asarray(episode.action, np.float32)
+    group["actions"] = spec.native_action(episode.action)
     group["rewards"] = np.asarray(episode.success, np.float32)
     group["terminations"] = ends
     ends = ends.copy()
@@ -98,6 +98,18 @@ def _write_episode(group: Any, index: int, episode: Recorded) -> None:
 
 def _box(size: int, bound: float = float("inf")) -> dict[str, Any]:
     return {"type": "Box", "dtype": "float32", "shape": [size], "low": [-bound] * size, "high": [bound] * size}
+
+
+def _action_space(spec: EnvSpec) -> dict[str, Any]:
+    """The environment's own, in Minari's notation; `native_action` gives actions in it."""
+    if spec.discrete:
+        first = int(spec.action_low[0]) if spec.action_low else 0
+        return {"type": "Discrete", "dtype": "int64", "start": first, "n": spec.action_size}
+    if not spec.action_low:
+        return _box(spec.action_size, 1.0)
+    shape = list(spec.action_shape or (spec.action_size,))
+    ends = {"low": np.reshape(spec.action_low, shape).tolist(), "high": np.reshape(spec.action_high, shape).tolist()}
+    return {"type": "Box", "dtype": "float32", "shape": shape} | ends
 
 
 def _minari_version() -> str:

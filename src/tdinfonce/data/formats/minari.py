@@ -1,14 +1,14 @@
 """Read Minari data sets: a folder with one HDF5 group for each episode. Only h5py is needed, minari for downloads."""
 
+import math
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdinfonce.data.check import Raw, Units, check_field, refuse
+from tdinfonce.data.check import Raw, Units, check_field, refuse, row_in_episode
 from tdinfonce.data.formats.hdf5 import child, dataset, open_file
 from tdinfonce.data.store import check_packing, empty
 from tdinfonce.data.writer import RECORD, import_h5py
@@ -150,7 +150,7 @@ def open(path: Path, memory_limit: int) -> Raw:
         length,
         goals,
         fields,
-        _locate(start),
+        row_in_episode(start),
         _units(described.get("action_space"), sizes["actions"]),
         reader.whole,
     )
@@ -169,12 +169,10 @@ def _units(space: Any, size: int) -> Units:
     return Units(tuple(low.tolist()), tuple(high.tolist())) if known else Units()
 
 
-def _locate(start: np.ndarray) -> Callable[[int], str]:
-    def locate(row: int) -> str:
-        episode = int(np.searchsorted(start, row, side="right")) - 1
-        return f"episode {episode}, row {row - int(start[episode])}"
-
-    return locate
+def _shaped(rows: np.ndarray, shape: tuple[int, ...] | None) -> np.ndarray:
+    """Rows as an array of this shape, if they can be seen so: actions may be numbers or tables."""
+    fits = shape and math.prod(shape[1:]) == rows.shape[1]
+    return rows.reshape(len(rows), *shape[1:]) if fits and shape else rows
 
 
 class _Reader:
@@ -205,6 +203,8 @@ class _Reader:
         if name == "episode_0/actions" and found.dtype.kind in "iub" and shape is not None and shape[1:] in ((), (1,)):
             self.whole = True
             return 1
+        if name == "episode_0/actions" and shape is not None and len(shape) > 2:
+            return math.prod(shape[1:])
         if shape is None or len(shape) != 2 or not shape[1]:
             raise refuse(self._name, name, f"must have shape [any, any]; it has {list(shape or [])}")
         return int(shape[1])
@@ -227,8 +227,7 @@ class _Reader:
             for name, array in arrays.items():
                 at = f"{path}/{name}"
                 if name == "actions":
-                    column = self.whole and len(actions.shape or ()) == 1
-                    self._read(actions, at, array[first : first + steps, 0] if column else array[first : first + steps])
+                    self._read(actions, at, _shaped(array[first : first + steps], actions.shape))
                 else:
                     found = self._array(group if nested is None else nested, name.rpartition("/")[2], at)
                     self._read(found, at, array[first : first + steps + 1])

@@ -50,7 +50,14 @@ def _config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def _units(path: Path, size: int) -> Units:
     """The environment's units; the replay holds normalised actions."""
     spec = _config(path)[1]
-    low, high = (tuple(spec.get(name) or ()) for name in ("action_low", "action_high"))
+    try:
+        low, high = (tuple(float(x) for x in spec.get(name) or ()) for name in ("action_low", "action_high"))
+    except (TypeError, ValueError) as error:
+        raise refuse(str(path / "config.json"), "spec", f"its bounds of actions are no numbers ({error})") from error
+    sizes = ((0, 0), (1, 0)) if spec.get("discrete") else ((0, 0), (size, size))
+    if (len(low), len(high)) not in sizes:
+        problem = f"has {len(low)} and {len(high)} bounds of actions, but the actions of the replay have size {size}"
+        raise refuse(str(path / "config.json"), "spec", problem)
     return Units(low, high, size if spec.get("discrete") else 0, normalised=True)
 
 

@@ -11,10 +11,10 @@ import time
 import jax
 import numpy as np
 
+import tdinfonce as td
 from tdinfonce import agents
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
-from tdinfonce.plans import plan as recipe
 from tdinfonce.training.compiled import update_many
 from tdinfonce.types import EnvSpec, Episode
 
@@ -38,7 +38,7 @@ def noise(episodes: int) -> Episodes:
 
 
 def measure(name: str, data: Episodes, preset: str, seconds: float) -> dict[str, float]:
-    plan = recipe.build("", name, preset, 0, goal_space=None, dataset="noise")
+    plan = td.plan(data="noise", agent=name, preset=preset)
     shape = plan.training.updates_per_call, plan.training.batch_size
     agent = plan.create_agent(SPEC, 0)
     rng, how = np.random.default_rng(0), plan.agent_config.sampling

@@ -27,12 +27,12 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from bad_inputs import bad_calls
+from helpers import planned, run_online
 from offline_data import random_walks, write
 from run_state import _mark, replay_of, state_of
 from tdinfonce.cli import main as command_line
 from tdinfonce.data.replay import Replay
 from tdinfonce.errors import UserError
-from tdinfonce.plans import plan as recipe
 from tdinfonce.runs import checkpoint
 from tdinfonce.runs import segments as _segments
 from tdinfonce.runs.folder import RunFolder
@@ -47,7 +47,7 @@ TRAIN = [sys.executable, "-m", "tdinfonce", "train"]
 
 
 def start(out: Path, settings: list[str] = TINY, agent: str = "gcbc") -> tuple[Any, GoalEnv, RunFolder]:
-    plan = recipe.build("point", agent, "fast", 3, goal_space=None, settings=settings)
+    plan = planned("point", agent, "fast", 3, settings=settings)
     world = plan.make_env()
     return plan, world, RunFolder.create(out, plan.as_json(world.spec), overwrite=True)
 
@@ -56,7 +56,7 @@ def go(plan: Any, env: Any, folder: RunFolder, *, resume: bool = False) -> dict[
     def create(seed: int, scale: Any) -> Any:
         return plan.create_agent(env.spec, seed, scale)
 
-    return online.run_online(folder, env, create, plan.agent_config.sampling, plan.training, plan.seed, resume=resume)
+    return run_online(folder, env, create, plan.agent_config.sampling, plan.training, plan.seed, resume=resume)
 
 
 def reseal(path: Path, **changes: Any) -> None:
@@ -523,7 +523,7 @@ def soak(root: Path, minutes: float) -> Figures:
     half = len(busy) // 2
     drift = float(np.median(busy[half:]) / np.median(busy[:half]) - 1) if half else float("nan")
     growth = (max(p for p, _ in late[-5:]) / max(p for p, _ in late[:5]) - 1) if late else float("nan")
-    figures = {"minutes": minutes, "steps": rows[-1]["env_step"], "exit code": code}
+    figures = {"minutes": minutes, "steps": rows[-1]["env_steps"], "exit code": code}
     figures |= {"memory growth": round(growth, 4), "open files": sorted({files for _, files in late})}
     return figures | {"slower in the second half": round(drift, 4)}
 
@@ -532,9 +532,7 @@ def overhead(root: Path, steps: int, env: str = "fetch-reach") -> Figures:
     """The share of wall time that saving and checking take, at the preset `fast`."""
     from tdinfonce.training import collect
 
-    plan = recipe.build(
-        env, "td-infonce", "fast", 0, goal_space=None, settings=[f"env_steps={steps}", "final_episodes=1"]
-    )
+    plan = planned(env, "td-infonce", "fast", 0, settings=[f"env_steps={steps}", "final_episodes=1"])
     world = plan.make_env()
     folder = RunFolder.create(root / "overhead", plan.as_json(world.spec))
     spent: dict[str, list[float]] = {}

@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from helpers import planned
 from tdinfonce import agents
 from tdinfonce.agents._common import mix_goals, polyak, reached, scale_batch, training_goals
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
-from tdinfonce.plans import plan as recipe
-from tdinfonce.plans.plan import field_help
+from tdinfonce.settings import describe
 from tdinfonce.training.compiled import update_many
 from tdinfonce.training.offline import OfflineConfig
 from tdinfonce.training.online import PRESETS, OnlineConfig
@@ -216,7 +216,7 @@ def test_configs_are_frozen_documented_and_have_both_presets(name: str) -> None:
     assert all({"fast", "paper"} <= set(presets) for presets in found)
     for kind in (module.Config, OnlineConfig, OfflineConfig):
         assert kind.__dataclass_params__.frozen
-        assert set(field_help(kind)) == {field.name for field in dataclasses.fields(kind)}
+        assert set(describe(kind)) == {field.name for field in dataclasses.fields(kind)}
     ours = {field.name for field in dataclasses.fields(module.Config)}
     assert not any(ours & {field.name for field in dataclasses.fields(kind)} for kind in (OnlineConfig, OfflineConfig))
     for table, kind in (("OFFLINE_TRAINING", OfflineConfig), ("ONLINE_TRAINING", OnlineConfig)):
@@ -238,7 +238,7 @@ def test_paper_preset_is_the_table_of_the_paper() -> None:
 @pytest.mark.parametrize("name", [n for n in agents.names() if hasattr(agents.load(n), "PRESETS")])
 def test_every_paper_preset_explores(name: str) -> None:
     """By a policy that samples, or by the collector in every episode."""
-    plan = recipe.build("fetch-push", name, "paper", 0, goal_space="full")
+    plan = planned("fetch-push", name, "paper", 0, goal_space="full")
     agent, zeros = create(name, small(name)), (np.zeros(5, np.float32), np.zeros(3, np.float32))
     actions = [agent.act(*zeros, jax.random.PRNGKey(seed)) for seed in (0, 1)]
     noisy = plan.training.exploration_noise > 0 and plan.training.exploration_episodes == 1

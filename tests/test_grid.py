@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from helpers import planned
 from tdinfonce import experiments
 from tdinfonce.analysis import compare, grid
 from tdinfonce.cli import main
 from tdinfonce.errors import UserError
-from tdinfonce.plans import plan as recipe
+from tdinfonce.experiments._grid import GridRun
 from tdinfonce.runs import checkpoint
-from tdinfonce.scale.grid import GridRun, run_grid
+from tdinfonce.scale.grid import run_grid
 from tdinfonce.system.signals import sigterm_as_ctrl_c
 
 TINY = ("hidden=8", "env_steps=200", "warmup_steps=100", "eval_every=100", "eval_episodes=2", "final_episodes=2")
@@ -83,7 +84,7 @@ def test_every_cell_is_a_valid_recipe(name: str) -> None:
         assert len({cell.name for cell in cells}) == len(cells)
         for cell in cells:
             how = {"goal_space": cell.goal_space, "settings": cell.settings, "dataset": cell.dataset or ""}
-            plan = recipe.build(cell.env, cell.agent, cell.preset, cell.seed, **how)  # type: ignore[arg-type]
+            plan = planned(cell.env, cell.agent, cell.preset, cell.seed, **how)  # type: ignore[arg-type]
             assert bool(plan.dataset) == (not name.startswith("fetch-"))
             assert len(cell.name.split("--")) == 3
 

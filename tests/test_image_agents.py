@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from helpers import run_online
 from tdinfonce import agents
 from tdinfonce.agents._common import reached, scale_batch
 from tdinfonce.data.replay import Replay
@@ -18,7 +19,7 @@ from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
 from tdinfonce.plans.plan import build
 from tdinfonce.runs.folder import RunFolder
-from tdinfonce.training.online import OnlineConfig, run_online
+from tdinfonce.training.online import OnlineConfig
 from tdinfonce.types import Batch, EnvSpec, Episode, Start, Step
 
 SPEC = EnvSpec("dots", 768, 2, 768, 10, tolerance=0.2, goal_space="image", image=(16, 16, 3))
@@ -84,10 +85,10 @@ def test_act_takes_one_image_or_a_batch(name: str) -> None:
 @every_agent
 def test_paper_preset_has_the_torso_of_the_paper(name: str) -> None:
     assert agents.load(name).PRESETS["paper"].torso == "conv"
-    plan = build("fetch-reach-image", name, "fast", 0, goal_space=None, settings=["torso=conv"])
+    plan = build("fetch-reach-image", name, "fast", 0, settings=["torso=conv"])
     assert plan.agent_config.torso == "conv"
     with pytest.raises(UserError, match="Did you mean 'conv'"):
-        build("fetch-reach-image", name, "fast", 0, goal_space=None, settings=["torso=con"])
+        build("fetch-reach-image", name, "fast", 0, settings=["torso=con"])
 
 
 def test_images_are_bytes_from_the_replay_to_the_torso() -> None:

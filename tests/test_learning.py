@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from helpers import planned, run_online
 from tdinfonce import agents
-from tdinfonce.plans import plan as recipe
 from tdinfonce.runs.folder import RunFolder
-from tdinfonce.training.online import run_online
 
 
 def train(name: str, out: Path, seed: int, **settings: object) -> dict:
     words = [f"{key}={value}" for key, value in settings.items()]
-    plan = recipe.build("point", name, "fast", seed, goal_space=None, settings=words)
+    plan = planned("point", name, "fast", seed, settings=words)
     env = plan.make_env()
     folder = RunFolder.create(out, plan.as_json(env.spec))
     return run_online(

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("h5py")
 pytest.importorskip("gymnasium_robotics")
 
+from helpers import planned
 from tdinfonce import agents, experiments
 from tdinfonce.agents._common import training_goals
 from tdinfonce.analysis import grid as draw
@@ -19,7 +20,6 @@ from tdinfonce.cli import main
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
 from tdinfonce.experiments import _data, antmaze
-from tdinfonce.plans import plan as recipe
 from tdinfonce.types import EnvSpec
 
 
@@ -42,7 +42,7 @@ def test_the_paper_budget_of_antmaze_is_the_papers() -> None:
     assert len(cells) == 6 * 8 * 5
     for cell in cells:
         if cell.agent == "td-infonce":
-            plan = recipe.build(cell.env, cell.agent, cell.preset, cell.seed, goal_space=None, dataset="data")
+            plan = planned(cell.env, cell.agent, cell.preset, cell.seed, data="data")
             large = "large" in cell.env
             assert plan.training.updates == 500_000
             assert plan.training.batch_size == (1024 if large else 256)
@@ -53,7 +53,7 @@ def test_the_paper_budget_of_antmaze_is_the_papers() -> None:
 def test_agents_start_from_the_same_layers_and_rates() -> None:
     for env in ("antmaze-umaze", "pointmaze-medium-far"):
         for agent in ("td-infonce", "contrastive-rl", "gcbc", "gc-iql", "qrl", "iql", "td3-bc"):
-            config = recipe.build(env, agent, "fast", 0, goal_space=None, dataset="data").agent_config
+            config = planned(env, agent, "fast", 0, data="data").agent_config
             rates = {config.actor_rate, getattr(config, "critic_rate", config.actor_rate)}
             assert (config.layer_norm, config.hidden, rates) == (True, (256, 256), {1e-3}), (env, agent)
 
@@ -73,7 +73,7 @@ def test_far_goals_are_learned_from_where_the_maze_is_large() -> None:
     )
     share = {}
     for env in ("antmaze-umaze", "antmaze-medium-diverse"):
-        config = recipe.build(env, "td-infonce", "fast", 0, goal_space=None, dataset="data").agent_config
+        config = planned(env, "td-infonce", "fast", 0, data="data").agent_config
         batch = sample(episodes, np.random.default_rng(0), (20_000,), config.sampling)
         goal = training_goals(batch, config.commanded_share, config.actor_future_share)
         share[env] = float(np.mean(np.linalg.norm(goal - batch.observation[:, :2], axis=1) > 24))
@@ -83,7 +83,7 @@ def test_far_goals_are_learned_from_where_the_maze_is_large() -> None:
 @pytest.mark.parametrize("name", ["gcbc", "contrastive-rl", "qrl", "gc-iql"])
 def test_policies_fitted_by_likelihood_act_by_their_mean(name: str) -> None:
     spec = EnvSpec("maze", 4, action_size=2, goal_size=2, episode_length=20)
-    config = recipe.build("antmaze-umaze", name, "fast", 0, goal_space=None, dataset="data").agent_config
+    config = planned("antmaze-umaze", name, "fast", 0, data="data").agent_config
     agent = agents.load(name).Agent.create(jax.random.PRNGKey(0), spec, config)
     state, goal = np.ones(4, np.float32), np.ones(2, np.float32)
     action = agent.act(state, goal, jax.random.PRNGKey(1), greedy=True)
@@ -97,9 +97,7 @@ def test_values_reach_the_whole_maze_within_the_default_budget() -> None:
     experiment = experiments.load("antmaze")
     assert experiment.grid is not None
     for cell in experiment.grid(experiment.budgets["default"], 1):
-        plan = recipe.build(
-            cell.env, cell.agent, cell.preset, 0, goal_space=None, settings=cell.settings, dataset="data"
-        )
+        plan = planned(cell.env, cell.agent, cell.preset, 0, settings=cell.settings, data="data")
         c = plan.agent_config
         if hasattr(c, "target_rate"):
             moves = plan.training.updates / getattr(c, "policy_delay", 1)
@@ -115,10 +113,10 @@ def test_stitching_is_compared_at_one_budget() -> None:
     assert {cell.dataset for cell in cells} == {"tdinfonce/pointmaze-medium-stitch-v0"}
     assert {cell.seed for cell in cells} == {0, 1, 2}
     for agent in ("td-infonce", "contrastive-rl", "qrl"):
-        plan = recipe.build("pointmaze-medium-far", agent, "fast", 0, goal_space=None, dataset="data")
+        plan = planned("pointmaze-medium-far", agent, "fast", 0, data="data")
         assert plan.agent_config.actor_future_share == 0.5, "far goals are nobody's future"
     for env, ahead, cloning in (("pointmaze-medium-far", 50, 0.5), ("antmaze-umaze", 25, 0.1)):
-        config = recipe.build(env, "td-infonce", "fast", 0, goal_space=None, dataset="data").agent_config
+        config = planned(env, "td-infonce", "fast", 0, data="data").agent_config
         assert (config.n_step, config.cloning_share) == (ahead, cloning)
 
 

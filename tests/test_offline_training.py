@@ -15,13 +15,13 @@ import pytest
 from safetensors.numpy import load_file
 
 import tdinfonce
+from helpers import planned, run_offline
 from offline_data import half_aimed_walks, random_walks, write
 from run_state import state_of
 from tdinfonce import agents, envs
 from tdinfonce.cli import main
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.errors import Stopped, UserError
-from tdinfonce.plans import plan as recipe
 from tdinfonce.runs.folder import RunFolder
 from tdinfonce.system.files import read_metrics
 from tdinfonce.training import offline
@@ -34,7 +34,7 @@ TINY += ["final_episodes=3"]
 
 
 def start(out: Path, agent: str, env: str, settings: list[str], seed: int = 3) -> tuple[Any, ...]:
-    plan = recipe.build(env, agent, "fast", seed, goal_space=None, settings=settings, dataset="walks")
+    plan = planned(env, agent, "fast", seed, settings=settings, data="walks")
     world = plan.make_env()
     episodes = half_aimed_walks() if agent in ("td3-bc", "dt") else random_walks()
     if plan.agent_config.sampling.of_one_task:
@@ -47,7 +47,7 @@ def go(plan: Any, env: Any, episodes: Episodes, folder: RunFolder, *, resume: bo
         return plan.create_agent(env.spec, seed, scale)
 
     sampling = plan.agent_config.sampling
-    return offline.run_offline(folder, episodes, env, create, sampling, plan.training, plan.seed, resume=resume)
+    return run_offline(folder, episodes, env, create, sampling, plan.training, plan.seed, resume=resume)
 
 
 SHORT = ["held_out=0", "batch_size=128", "updates=1_500", "eval_every=1_500", "eval_episodes=1"]
@@ -229,7 +229,7 @@ def test_the_offline_presets_are_those_of_the_paper_and_of_its_release() -> None
     assert training["paper"].updates == 500_000
     crl = agents.load("contrastive-rl").OFFLINE["paper"]
     assert (crl.cloning_share, crl.critics, crl.hidden, crl.representation_size) == (0.05, 2, (1024, 1024), 16)
-    built = recipe.build("", "contrastive-rl", "paper", 0, goal_space=None, dataset="x")
+    built = planned("", "contrastive-rl", "paper", 0, data="x")
     assert built.training.batch_size == 1024
     iql = agents.load("iql").OFFLINE["paper"]
     assert (iql.expectile_level, iql.sharpness, iql.hidden, iql.actor_rate) == (0.9, 10.0, (256, 256), 3e-4)

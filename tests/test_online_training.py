@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import tdinfonce
+from helpers import planned, run_online
 from run_state import state_of
 from tdinfonce import agents
 from tdinfonce.errors import Stopped, UserError
-from tdinfonce.plans import plan as recipe
 from tdinfonce.runs import checkpoint
 from tdinfonce.runs.folder import RunFolder
 from tdinfonce.runs.log import averages, pack, unpack
@@ -33,7 +33,7 @@ TINY += ["batch_size=16", "updates_per_call=5"]
 
 
 def start(out: Path, agent: str = "gcbc", settings: list[str] = TINY, seed: int = 3) -> Any:
-    plan = recipe.build("point", agent, "fast", seed, goal_space=None, settings=settings)
+    plan = planned("point", agent, "fast", seed, settings=settings)
     env = plan.make_env()
     return plan, env, RunFolder.create(out, plan.as_json(env.spec))
 
@@ -42,7 +42,7 @@ def go(plan: Any, env: Any, folder: RunFolder, *, resume: bool = False) -> dict[
     def create(seed: int, scale: Any) -> Any:
         return plan.create_agent(env.spec, seed, scale)
 
-    return online.run_online(folder, env, create, plan.agent_config.sampling, plan.training, plan.seed, resume=resume)
+    return run_online(folder, env, create, plan.agent_config.sampling, plan.training, plan.seed, resume=resume)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_a_run_folder_explains_itself(finished: Path) -> None:
     assert config["training"]["env_steps"] == 400
     assert config["spec"]["goal_size"] == 2
     rows = list(read_metrics(finished))
-    assert [row["env_step"] for row in rows] == [100, 200, 300, 400, 400]
+    assert [row["env_steps"] for row in rows] == [100, 200, 300, 400, 400]
     assert {"eval/success_any", "eval/success_final", "eval/min_distance", "collect/moved"} <= set(rows[0])
     assert "actor/loss" in rows[1]
     assert (finished / "COMPLETE").is_file()
@@ -155,7 +155,7 @@ def test_a_half_written_checkpoint_is_ignored(finished: Path, tmp_path: Path) ->
 
 
 def test_collect_is_decided_by_its_seeds() -> None:
-    env = recipe.build("point", "gcbc", "fast", 0, goal_space=None).make_env()
+    env = planned("point", "gcbc", "fast", 0).make_env()
 
     def episode(seed: int, chance: int) -> np.ndarray:
         rng = np.random.default_rng(chance)
@@ -167,7 +167,7 @@ def test_collect_is_decided_by_its_seeds() -> None:
 
 
 def test_statistics_have_floors() -> None:
-    plan = recipe.build("point", "gcbc", "fast", 0, goal_space=None)
+    plan = planned("point", "gcbc", "fast", 0)
     env = plan.make_env()
     from tdinfonce.data.replay import Replay
     from tdinfonce.types import Episode
@@ -182,7 +182,7 @@ def test_statistics_have_floors() -> None:
 
 def test_settings_are_parsed_by_their_type() -> None:
     words = ["hidden=32,16", "layer-norm=true", "actor_rate=0.5", "env_steps=1_000"]
-    plan = recipe.build("point", "gcbc", "paper", 0, goal_space=None, settings=words)
+    plan = planned("point", "gcbc", "paper", 0, settings=words)
     assert plan.agent_config.hidden == (32, 16)
     assert plan.agent_config.layer_norm is True
     assert plan.agent_config.actor_rate == 0.5
@@ -199,7 +199,7 @@ def test_settings_are_parsed_by_their_type() -> None:
         ("n_step=0", "at least 1"),
     ):
         with pytest.raises(UserError, match=message):
-            recipe.build("point", "td-infonce", "fast", 0, goal_space=None, settings=[word])
+            planned("point", "td-infonce", "fast", 0, settings=[word])
 
 
 def test_the_scale_is_measured_anew_as_the_run_grows() -> None:
@@ -207,12 +207,12 @@ def test_the_scale_is_measured_anew_as_the_run_grows() -> None:
     later = [n for n in turns if n > 100]
     assert all(after / before < 1.12 for before, after in itertools.pairwise(later))
     assert growth(10, 1.0) == growth(10_000, 1.0)
-    plan = recipe.build("point", "gcbc", "fast", 0, goal_space=None)
+    plan = planned("point", "gcbc", "fast", 0)
     spec = plan.make_env().spec
     agent = plan.create_agent(spec, 0)
     wide = InputScale(*(np.full_like(x, 3) for x in InputScale.identity(spec)))
     np.testing.assert_array_equal(agent.rescaled(wide).scale.goal_std, [3, 3])
-    raw = recipe.build("point", "gcbc", "paper", 0, goal_space=None).create_agent(spec, 0)
+    raw = planned("point", "gcbc", "paper", 0).create_agent(spec, 0)
     np.testing.assert_array_equal(raw.rescaled(wide).scale.goal_std, [1, 1])
 
 

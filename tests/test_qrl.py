@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from helpers import planned
 from tdinfonce import agents
 from tdinfonce.agents._common import propose
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
-from tdinfonce.plans import plan as recipe
 from tdinfonce.training.compiled import update_many
 from tdinfonce.types import EnvSpec, Episode
 
@@ -206,5 +206,5 @@ def test_presets_are_those_of_the_original() -> None:
         assert config.critic_rate == (5e-4 if offline else 1e-4)
         assert (config.entropy_weight, config.cloning_weight) == ((0.0, 0.05) if offline else (1.0, 0.0))
         assert (config.commanded_share, config.actor_future_share) == (0.0, 0.0 if offline else 0.5)
-    training = recipe.build("fetch-push", "qrl", "paper", 0, goal_space="full").training
+    training = planned("fetch-push", "qrl", "paper", 0, goal_space="full").training
     assert (training.exploration_noise, training.exploration_episodes) == (0.3, 1.0)

@@ -61,7 +61,8 @@ def test_ctrl_c_in_a_terminal_lets_every_run_of_a_grid_save(tmp_path: Path) -> N
     script = """
 import sys
 from pathlib import Path
-from tdinfonce.scale.grid import GridRun, run_grid
+from tdinfonce.experiments._grid import GridRun
+from tdinfonce.scale.grid import run_grid
 settings = tuple(sys.argv[2:])
 run_grid(Path(sys.argv[1]), [GridRun("cell", "point", "gcbc", 0, settings=settings)], advance=lambda _: None)
 """

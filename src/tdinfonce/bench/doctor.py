@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tdinfonce.errors import Stopped, UserError
 from tdinfonce.system.machine import memory, threads, visible_cores
@@ -147,7 +147,13 @@ def check_training() -> str:
     from tdinfonce.plans.train import train
     from tdinfonce.runs import checkpoint
 
-    how = {"hidden": (16,), "warmup_steps": 100, "eval_every": 200, "eval_episodes": 1, "final_episodes": 10}
+    how: dict[str, Any] = {
+        "hidden": (16,),
+        "warmup_steps": 100,
+        "eval_every": 200,
+        "eval_episodes": 1,
+        "final_episodes": 10,
+    }
     wanted = plan("point", agent="gcbc", env_steps=400, **how)
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary, contextlib.redirect_stderr(io.StringIO()):

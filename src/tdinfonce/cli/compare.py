@@ -43,7 +43,7 @@ class Command:
             raise UserError("name an environment with --env, or data with --dataset")
         settings = {n: v for n in ("env_steps", "updates") if (v := getattr(self, n)) is not None}
         how = {"preset": self.preset, "out": self.out}
-        found = compare(self.env, self.dataset, self.agents, self.seeds, **how, **settings, **words(self.set))  # type: ignore[arg-type]
+        found = compare(self.env, self.dataset, self.agents, self.seeds, **how, **settings, **words(self.set))
         print(found.table())
         print(f"\nFigure: {found.root / 'figure.png'}\nTable:  {found.root / 'table.md'}")
         return 0

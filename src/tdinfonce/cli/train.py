@@ -105,5 +105,6 @@ class Command:
             raise UserError("--noise-kind says what replaces an observation, and --noise how often: add --noise 0.1")
         env = self.env if self.env is not None or self.dataset is not None else "fetch-reach"
         same = ("agent", "preset", "goal_space", "noise", "noise_kind", "goal", "test_goal", "threads")
-        settings = {n: v for n in ("env_steps", "updates") if (v := getattr(self, n)) is not None}
-        return plan(env, self.dataset, seed=seed, **{n: getattr(self, n) for n in same}, **settings, **words(self.set))
+        given = {name: getattr(self, name) for name in same} | words(self.set)
+        given |= {n: v for n in ("env_steps", "updates") if (v := getattr(self, n)) is not None}
+        return plan(env, self.dataset, seed=seed, **given)

@@ -121,7 +121,7 @@ class Plan:
 
     def make_env(self, *, render: bool = False) -> GoalEnv:
         """Make the environment of this run; in a process of its own if the training asks for it."""
-        how = {"goal_space": self.goal_space, "noise": self.noise, "noise_kind": self.noise_kind}
+        how: dict[str, Any] = {"goal_space": self.goal_space, "noise": self.noise, "noise_kind": self.noise_kind}
         if getattr(self.training, "env_worker", False) and not render:
             if self.world is not None and self.world.in_memory:
                 raise UserError("env_worker needs an environment that can be made by its name")
@@ -149,7 +149,7 @@ class Plan:
         space = self.goal_space if self.goal_space in found.goal_spaces else found.goal_spaces[0]
         training = dataclasses.replace(self.training, **({"env_worker": False} if self.kind == "online" else {}))
         world = None if isinstance(env, str) else found
-        where = {"env": found.name, "env_path": found.path, "world": world}
+        where: dict[str, Any] = {"env": found.name, "env_path": found.path, "world": world}
         return dataclasses.replace(self, goal_space=space, training=training, **where)
 
 

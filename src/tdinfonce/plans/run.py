@@ -51,7 +51,7 @@ class Run:
     def to_pandas(self) -> Any:
         """The rows of metrics as a data frame; needs pandas."""
         try:
-            import pandas
+            import pandas  # type: ignore[import-untyped]
         except ModuleNotFoundError as error:
             raise UserError("data frames need pandas: pip install pandas; metrics() needs nothing") from error
         return pandas.DataFrame(self.metrics())

@@ -74,7 +74,7 @@ def train(
     fix_threads(wanted.threads)
     env = wanted.make_env() if wanted.env else None
     try:
-        begin = _begin_offline if wanted.dataset else _begin_online
+        begin: Callable[..., Session] = _begin_offline if wanted.dataset else _begin_online
         session = begin(wanted, env, folder, told, resume=begun, overwrite=overwrite)
         session.run(MetricLog(session.folder, writers), _title(wanted), resume=begun)
     except Stopped as stop:

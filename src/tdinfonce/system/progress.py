@@ -41,7 +41,7 @@ class Progress:
         self._bar: Any = None
         self._cell: Any = None
         if notebook():
-            from IPython.display import display
+            from IPython.display import display  # type: ignore[import-not-found]
 
             self._cell = display({"text/plain": self.title}, raw=True, display_id=True)
             self.every = 0.5

@@ -167,8 +167,17 @@ def split(episodes: Episodes, share: float, seed: int) -> tuple[Episodes, Episod
 def spec_of(name: str, episodes: Episodes) -> EnvSpec:
     """What data without an environment tell of one."""
     state, action, goal = (array.shape[1] for array in (episodes.observation, episodes.action, episodes.achieved))
-    length, units = int(episodes.length.max()), {"action_low": episodes.action_low, "action_high": episodes.action_high}
-    return EnvSpec(name, state, action, goal, length, goal_space="data", discrete=episodes.actions > 0, **units)
+    return EnvSpec(
+        name,
+        state,
+        action,
+        goal,
+        int(episodes.length.max()),
+        goal_space="data",
+        discrete=episodes.actions > 0,
+        action_low=episodes.action_low,
+        action_high=episodes.action_high,
+    )
 
 
 def check_fit(spec: EnvSpec, episodes: Episodes) -> None:

@@ -34,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = [*(sys.argv[1:] if argv is None else argv)]  # the command `list` hides the built-in name here
     if argv is None:
         warnings.showwarning = _one_line_warning  # type: ignore[assignment]
+        # JAX's, when a program such as ffmpeg is started: what is forked is replaced at once.
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
     try:
         return _run(words)
     except UserError as error:

@@ -12,7 +12,7 @@ __all__ = ["Command"]
 class Command:
     """Say in plain words what is wrong with a goal environment."""
 
-    env: Annotated[str, tyro.conf.Positional]
+    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
     """Short name or Gymnasium id (module:Env-v0)."""
 
     def run(self) -> int:

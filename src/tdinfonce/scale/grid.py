@@ -76,9 +76,8 @@ class GridRun:
         found, _ = recipe.read(folder)
         for name, value in _settings(wanted).items():
             if (other := _settings(found).get(name)) != value:
-                raise UserError(
-                    f"{folder} was made with {name}={other}, which is {value} now; delete it, or name another --out"
-                )
+                problem = f"was made with {name}={other}, which is {value} now"
+                raise UserError(f"{folder} {problem}; delete it, or name another folder (out)")
 
 
 def _settings(plan: recipe.Recipe) -> dict[str, object]:

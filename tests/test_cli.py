@@ -121,7 +121,7 @@ def test_unknown_names_get_the_nearest_match_and_the_list(capsys):
     ("words", "said"),
     [
         (["reproduce"], "name an experiment"),
-        (["reproduce", "tabular-occupancy", "--seeds", "0"], "--seeds must be at least 1"),
+        (["reproduce", "tabular-occupancy", "--seeds", "0"], "seeds must be at least 1"),
         (["reproduce", "tabular-occupancy", "--seeds", "many"], "--seeds"),
         (["reproduce", "tabular-occupancy", "--budget", "huge"], "'smoke', 'default', 'paper'"),
         (["reproduce", "tabular-occupancy", "--sedes", "3"], "--seeds"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -45,6 +46,31 @@ def test_values_that_may_be_left_out_have_plain_names(capsys):
         main(["train", "--help"])
     assert "--env STR " in capsys.readouterr().out
     assert "Error parsing --seeds: expected INT, got 'many'" in fails(capsys, "reproduce", "x", "--seeds", "many")
+    inspect = ["data", "inspect", "x", "--action-bounds", "0"]
+    assert "Error parsing --action-bounds: expected FLOAT FLOAT, got '0' 'a'" in fails(capsys, *inspect, "a")
+    assert "Error parsing --action-bounds: expected FLOAT FLOAT, got '0' (see" in fails(capsys, *inspect)
+
+
+def test_a_mistake_on_a_terminal_is_one_line_without_colours():
+    master, slave = pty.openpty()
+    words = [sys.executable, "-m", "tdinfonce", "doctor", "--foldr", "x"]
+    env = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm-256color"}
+    assert subprocess.run(words, stdin=slave, stdout=slave, stderr=slave, env=env, check=False).returncode == 2
+    said = os.read(master, 100_000).decode()
+    os.close(slave)
+    os.close(master)
+    assert said.startswith("tdinfonce: Unrecognized options: --foldr, x Perhaps you meant: --folder PATH")
+    assert "\x1b" not in said
+    assert said.count("\n") == 1
+
+
+def test_nothing_is_said_of_processes_that_are_started():
+    code = (
+        "import os, sys, jax; jax.devices(); from tdinfonce.cli import main; main()\n"
+        "os.waitpid(os.fork() or os._exit(0), 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 def seconds(*words: str) -> float:
@@ -95,7 +121,7 @@ def test_unknown_names_get_the_nearest_match_and_the_list(capsys):
     ("words", "said"),
     [
         (["reproduce"], "name an experiment"),
-        (["reproduce", "tabular-occupancy", "--seeds", "0"], "--seeds must be at least 1"),
+        (["reproduce", "tabular-occupancy", "--seeds", "0"], "seeds must be at least 1"),
         (["reproduce", "tabular-occupancy", "--seeds", "many"], "--seeds"),
         (["reproduce", "tabular-occupancy", "--budget", "huge"], "'smoke', 'default', 'paper'"),
         (["reproduce", "tabular-occupancy", "--sedes", "3"], "--seeds"),

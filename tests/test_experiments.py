@@ -9,6 +9,7 @@ import pytest
 from tables import assert_same_numbers
 from tdinfonce import experiments
 from tdinfonce.cli import main
+from tdinfonce.errors import UserError
 
 TABULAR = [name for name in experiments.names() if name.startswith("tabular-")]
 
@@ -92,3 +93,13 @@ def test_the_paper_budget_has_the_size_of_the_paper():
     assert budgets["tabular-stitching"].transitions == budgets["tabular-shortcuts"].transitions == 20_000
     drawn = [name for name in TABULAR if name != "tabular-n-step"]  # which is exact: nothing in it is random
     assert all(experiments.load(name).seeds["paper"] == 5 for name in drawn)
+
+
+def test_wrong_arguments_name_parameters():
+    for arguments, said in (
+        ({"budget": "tiny"}, "unknown budget 'tiny'"),
+        ({"seeds": 0}, "^seeds must be at least 1"),
+        ({"seeds": 10_001}, "^seeds must be at least 1, and at most 10,000; got 10001"),
+    ):
+        with pytest.raises(UserError, match=said):
+            experiments.reproduce("tabular-occupancy", **arguments)

@@ -294,7 +294,8 @@ def test_a_second_signal_ends_at_once() -> None:
     """In a process of its own; two signals may arrive as one, so the second waits for the first."""
     program = """
 import os, signal
-from tdinfonce.system.signals import Stop
+from tdinfonce.system.signals import Stop, own_process
+own_process()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with Stop() as stop:
     os.kill(os.getpid(), signal.SIGINT)

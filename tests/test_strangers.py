@@ -15,7 +15,7 @@ import pytest
 
 import safety
 from offline_data import random_walks, write
-from tdinfonce.bench.doctor import examine
+from tdinfonce.bench.doctor import check_simulator, examine
 from tdinfonce.cli import main
 from tdinfonce.data import open_dataset
 from tdinfonce.envs.worker import WorkerEnv
@@ -79,7 +79,8 @@ run_grid(Path(sys.argv[1]), [GridRun("cell", "point", "gcbc", 0, settings=settin
 def test_a_second_signal_ends_a_process_that_is_in_a_compiled_call() -> None:
     script = """
 import hashlib
-from tdinfonce.system.signals import Stop
+from tdinfonce.system.signals import Stop, own_process
+own_process()
 with Stop():
     print("in", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"a", b"b", 500_000_000)
@@ -237,12 +238,44 @@ def test_a_broken_installation_is_what_doctor_is_asked_about(
     for name in ("check_training", "check_graphics"):
         monkeypatch.setattr(f"tdinfonce.bench.doctor.{name}", lambda: "not asked")
     monkeypatch.setattr("tdinfonce.bench.doctor.check_devices", broken)
-    monkeypatch.setattr("tdinfonce.bench.doctor.SIMULATE", "import sys; sys.exit('error: MuJoCo is too new')")
+    monkeypatch.setattr("tdinfonce.bench.doctor.SIMULATE", "raise AttributeError('no mj_step')")
     assert main(["doctor"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert "devices    WRONG: AssertionError: no device" in lines
-    assert any(line.startswith("simulator  note: MuJoCo is too new") for line in lines), "only the robots need it"
+    assert any(line.startswith("simulator  note: mujoco ") for line in lines), "only the robots need it"
     assert {finding.name for finding in examine() if not finding.ok} == {"devices"}
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            "raise AttributeError('no mj_step')",
+            r"\(AttributeError: no mj_step\); install .*: pip install",
+        ),
+        ("import os; os.abort()", r"\(making fetch-reach crashed: SIGABRT\); install versions"),
+        ("import sys; sys.exit(3)", r"\(making fetch-reach failed with exit code 3\); install versions"),
+    ],
+)
+def test_doctor_says_what_is_wrong_with_a_simulator(code: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tdinfonce.bench.doctor.SIMULATE", code)
+    with pytest.raises(UserError, match=rf"^mujoco [\d.]+ and gymnasium-robotics [\d.]+ cannot simulate .*{said}"):
+        check_simulator()
+
+
+def test_doctor_passes_on_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "from tdinfonce.errors import UserError; raise UserError('mujoco 9 is too new: pip install mujoco==3.3')"
+    monkeypatch.setattr("tdinfonce.bench.doctor.SIMULATE", code)
+    with pytest.raises(UserError, match=r"^mujoco 9 is too new: pip install mujoco==3\.3$"):
+        check_simulator()
+
+
+def test_a_broken_simulator_is_seen_by_doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mujoco.py").write_text("raise ImportError('libmujoco.so.9: wrong ELF class')")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    with pytest.raises(UserError, match=r"wrong ELF class.*pip install") as caught:
+        check_simulator()
+    assert "Traceback" not in str(caught.value)
 
 
 def test_a_lost_environment_takes_its_helpers_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +32,13 @@ __all__ = [
 
 ROOM = 2 << 30
 """Bytes that the disk should have left."""
-SIMULATE = "from tdinfonce import envs; env = envs.make('fetch-reach'); env.reset(0); print('fetch-reach can be made')"
+SIMULATE = """import mujoco
+from tdinfonce import envs
+envs.make('fetch-reach').reset(0)
+print('fetch-reach can be made')"""
+"""MuJoCo comes first: Gymnasium would say of a broken one that it is not installed."""
+SIMULATORS = ("mujoco", "gymnasium-robotics")
+MEND = "pip install 'tdinfonce[robotics]'"
 OPTIONAL = ("simulator", "graphics")
 """What is broken here keeps nothing else from working."""
 
@@ -105,9 +112,15 @@ def check_devices() -> str:
 
 def check_simulator() -> str:
     """Whether a robot can be simulated, if the packages are there."""
-    if not all(importlib.util.find_spec(name) for name in ("mujoco", "gymnasium_robotics")):
-        return "not installed; only Fetch and the mazes need it: pip install 'tdinfonce[robotics]'"
-    return _ask(["-c", SIMULATE], "making fetch-reach")
+    if not all(importlib.util.find_spec(name.replace("-", "_")) for name in SIMULATORS):
+        return f"not installed; only Fetch and the mazes need it: {MEND}"
+    try:
+        return _ask(["-c", SIMULATE], "making fetch-reach")
+    except UserError as error:
+        if "pip install" in str(error):
+            raise
+        here = " and ".join(f"{name} {metadata.version(name)}" for name in SIMULATORS)
+        raise UserError(f"{here} cannot simulate fetch-reach ({error}); install versions that can: {MEND}") from error
 
 
 def check_graphics() -> str:
@@ -122,7 +135,10 @@ def _ask(words: Sequence[str], what: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:
         raise UserError(f"{what} took more than a minute") from None
-    lines = (done.stdout + done.stderr).strip().splitlines() or [f"{what} failed with exit code {done.returncode}"]
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    if done.returncode < 0:
+        raise UserError(f"{what} crashed: {signal.Signals(-done.returncode).name}")
+    lines = lines or [f"{what} failed with exit code {done.returncode}"]
     if done.returncode:
         raise UserError(lines[-1].removeprefix("error: ").removeprefix("tdinfonce.errors.UserError: "))
     return lines[-1]

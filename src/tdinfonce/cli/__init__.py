@@ -14,6 +14,7 @@ from typing import Any
 import tdinfonce
 from tdinfonce.cli._parse import load_command, parse, usage
 from tdinfonce.errors import Stopped, UserError, nearest
+from tdinfonce.system.signals import own_process
 
 __all__ = ["command_names", "main"]
 
@@ -33,7 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = [*(sys.argv[1:] if argv is None else argv)]  # the command `list` hides the built-in name here
     if argv is None:
+        own_process()
         warnings.showwarning = _one_line_warning  # type: ignore[assignment]
+        # JAX's, when a program such as ffmpeg is started: what is forked is replaced at once.
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
     try:
         return _run(words)
     except UserError as error:

@@ -51,9 +51,11 @@ def parse(name: str, command: Any, words: Sequence[str]) -> Any:
 
 
 def one_line(box: str, name: str) -> str:
-    """Flatten a boxed, wrapped message: no frame, no title, no repeated help."""
+    """Flatten a boxed, wrapped message: no frame, no title, no colour, no repeated help."""
+    box = re.sub(r"\x1b\[[0-9;]*m", "", box)
     rows = [line.strip("│╭╮╰╯─ ") for line in box.splitlines() if not line.startswith("╭")]
     text = " ".join(row for row in rows if row).partition("For full helptext")[0].partition("Argument helptext")[0]
     # tyro lists every type that an optional value could have had; the reader wants the one that was meant.
-    text = re.sub(r"no type matching (\S+) could be .*? from \['?(.*?)'?\]\..*", r"expected \1, got '\2'", text)
+    meant = r"no type matching \{?(.+?)\}? could be instantiated from \[(.*?)\]\..*"
+    text = re.sub(meant, lambda found: f"expected {found[1]}, got {found[2].replace(',', '')}", text)
     return f"{text.strip()} (see: tdinfonce {name} --help)"

@@ -12,7 +12,7 @@ __all__ = ["Command"]
 class Command:
     """Say in plain words what is wrong with a goal environment."""
 
-    env: Annotated[str, tyro.conf.Positional]
+    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
     """Short name, Gymnasium id (module:Env-v0), or module:function."""
 
     def run(self) -> int:

@@ -15,7 +15,7 @@ __all__ = ["Command"]
 class Make:
     """Record a data set in a maze, as a Minari data set. Stopped, it continues when called again."""
 
-    name: Annotated[str, tyro.conf.Positional]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     """pointmaze-* or antmaze-* (see `tdinfonce list`); with --policy RUN any environment."""
     kind: str = "navigate"
     """navigate: long ways. stitch (pointmaze): episodes of a few cells, so that far goals need stitching."""
@@ -48,11 +48,11 @@ class Make:
 class Inspect:
     """Check a data set, print what is in it, and draw where it has been."""
 
-    source: Annotated[str, tyro.conf.Positional]
+    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
     """Minari id or folder, .hdf5 or .npz file, or the folder of a run, whose replay is read."""
     goal: str | None = None
     """Coordinates of an observation that make the goal, 0:2 or 0,1; needed where the data name no achieved goal."""
-    action_bounds: tuple[float, float] | None = None
+    action_bounds: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None
     """The smallest and the largest action, where the data do not say them and actions leave [-1, 1]."""
     out: Path | None = None
     """Folder for the picture; default: runs/inspect-NAME."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from tdinfonce.errors import UserError, nearest
+from tdinfonce.errors import UserError
 from tdinfonce.system.signals import sigterm_as_ctrl_c
 
 __all__ = ["Command"]
@@ -37,13 +37,8 @@ class Command:
             return self._list()
         if not self.name:
             raise UserError(f"name an experiment: {', '.join(experiments.names())} (see: tdinfonce reproduce --list)")
-        if self.name not in experiments.names():
-            raise nearest("experiment", self.name, experiments.names())
-        if self.seeds is not None and not 1 <= self.seeds <= 10_000:
-            raise UserError(f"--seeds must be at least 1, and at most 10,000; got {self.seeds}")
-        out = self.out or Path("runs") / f"{self.name}-{self.budget}"
         with sigterm_as_ctrl_c():
-            folder = experiments.reproduce(self.name, self.budget, self.seeds, out, overwrite=self.overwrite)
+            folder = experiments.reproduce(self.name, self.budget, self.seeds, self.out, overwrite=self.overwrite)
         text = (folder / "table.md").read_text(encoding="utf-8")
         print(text.split("\n## Step sizes")[0].rstrip())
         print(f"\nFigure: {folder / 'figure.png'}\nTable:  {folder / 'table.md'}")

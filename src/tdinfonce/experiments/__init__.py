@@ -25,6 +25,7 @@ __all__ = ["Experiment", "load", "names", "report", "reproduce"]
 Log = Callable[[Mapping[str, Any]], None]
 DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, EOFError, zipfile.BadZipFile)
 """What a file that is not what we wrote leads to."""
+MOST_SEEDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,29 @@ def load(name: str) -> Experiment:
     return experiment
 
 
-def reproduce(name: str, budget: str, seeds: int | None, out: Path, *, overwrite: bool = False) -> Path:
-    """Run an experiment into a run folder; return the folder."""
+def reproduce(
+    name: str,
+    budget: str = "default",
+    seeds: int | None = None,
+    out: str | Path | None = None,
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """Run an experiment into a run folder; return the folder.
+
+    Args:
+        name: one of `names`.
+        budget: smoke, default or paper.
+        seeds: how many, counted from 0; None: as many as the budget has.
+        out: the folder; None: ``runs/NAME-BUDGET``.
+        overwrite: whether to replace an earlier run in that folder.
+    """
     experiment = load(name)
+    if budget not in experiment.budgets:
+        raise nearest("budget", budget, experiment.budgets)
+    if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
+        raise UserError(f"seeds must be at least 1, and at most {MOST_SEEDS:,}; got {seeds}")
+    out = Path("runs") / f"{name}-{budget}" if out is None else Path(out)
     config = experiment.budgets[budget]
     count = experiment.seeds[budget] if seeds is None else seeds
     described = {"experiment": name, "budget": budget, "seeds": count, "config": asdict(config)}

@@ -56,8 +56,9 @@ def write_hdf5(path: Path, arrays: Arrays, **options: Any) -> Path:
     return path
 
 
-def write_minari_set(folder: Path, episodes: list[Episode]) -> Path:
-    spec = EnvSpec("test", OBSERVATION, ACTION, GOAL, 100)
+def write_minari_set(folder: Path, episodes: list[Episode], **changes: Any) -> Path:
+    """Changes are of the environment's spec."""
+    spec = EnvSpec("test", OBSERVATION, ACTION, GOAL, 100, **changes)
     recorded = (
         Recorded(
             e.observation, e.achieved, np.repeat(e.goal[None], len(e.observation), 0), e.action, e.action[:, 0] > 0

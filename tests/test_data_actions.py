@@ -139,14 +139,13 @@ def described(folder: Path, space: Any) -> Path:
 
 def test_bounds_that_are_stored_are_used(tmp_path: Path) -> None:
     episodes = some_episodes([4, 6])
-    native = [e._replace(action=in_units(e.action).astype(np.float32)) for e in episodes]
-    folder = write_minari_set(tmp_path / "set-v0", native)
+    folder = write_minari_set(tmp_path / "set-v0", episodes, action_low=BOX.action_low, action_high=BOX.action_high)
     box = {"type": "Box", "dtype": "float32", "shape": [2], "low": LOW.tolist(), "high": HIGH.tolist()}
     found = open_dataset(described(folder, json.dumps(box)))
     np.testing.assert_allclose(found.episode(1).action, episodes[1].action, atol=1e-6)
     assert found.action_low == (0.0, -3.0)
     other = open_dataset(folder, action_bounds=(-5, 5))
-    np.testing.assert_allclose(other.episode(1).action, native[1].action / 5, atol=1e-6)
+    np.testing.assert_allclose(other.episode(1).action, in_units(episodes[1].action) / 5, atol=1e-6)
     unusable: list[Any] = [
         None,
         "{",

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
 from tdinfonce.plans import plan as recipe
 from tdinfonce.plans.plan import field_help
+from tdinfonce.settings import describe
 from tdinfonce.training.compiled import update_many
 from tdinfonce.training.offline import OfflineConfig
 from tdinfonce.training.online import PRESETS, OnlineConfig
@@ -202,6 +204,7 @@ def test_every_setting_is_read(name: str) -> None:
         return eqx.filter(new, eqx.is_array)
 
     config = kind(**values)
+    read.clear()  # it was checked
     assert config.sampling == base.sampling
     sampled = read.copy()
     jax.eval_shape(life, jax.random.PRNGKey(0))
@@ -217,11 +220,46 @@ def test_configs_are_frozen_documented_and_have_both_presets(name: str) -> None:
     for kind in (module.Config, OnlineConfig, OfflineConfig):
         assert kind.__dataclass_params__.frozen
         assert set(field_help(kind)) == {field.name for field in dataclasses.fields(kind)}
+    assert all(text.endswith(".") and "  " not in text for text in describe(module.Config).values())
     ours = {field.name for field in dataclasses.fields(module.Config)}
     assert not any(ours & {field.name for field in dataclasses.fields(kind)} for kind in (OnlineConfig, OfflineConfig))
     for table, kind in (("OFFLINE_TRAINING", OfflineConfig), ("ONLINE_TRAINING", OnlineConfig)):
         training = {field.name for field in dataclasses.fields(kind)}
         assert all(set(changes) <= training for changes in getattr(module, table, {}).values())
+
+
+@every_agent
+def test_a_number_out_of_its_range_is_refused_in_one_line(name: str) -> None:
+    """Every number has two bounds, and no config can be made beyond them."""
+    config = agents.load(name).Config()
+    for field in dataclasses.fields(config):
+        if isinstance(getattr(config, field.name), bool | str):
+            continue
+        pair = isinstance(getattr(config, field.name), tuple)
+        for value in ((), (0,), (10**6,)) if pair else (-1, 10**13, "many"):
+            with pytest.raises(UserError, match=rf"^{field.name} (must|names)[^\n]*got [^\n]*$"):
+                dataclasses.replace(config, **{field.name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("td-infonce", {"average_rate": 5}, "average_rate must lie between 0 and 1; got 5"),
+        ("td-infonce", {"target_rate": 0}, "target_rate must be positive; got 0"),
+        ("gcbc", {"hidden": 64}, "hidden must be numbers like 256,256; got 64"),
+        ("gcbc", {"scale_inputs": 1}, "scale_inputs must be true or false; got 1"),
+        ("gcbc", {"torso": "con"}, "Did you mean 'conv'"),
+        ("td-infonce", {"critic_future_share": 0.7}, "critic_future_share and commanded_share are shares of one batch"),
+        ("qrl", {"commanded_share": 0.8}, "actor_future_share and commanded_share are shares of one batch"),
+        ("gc-iql", {"next_share": 0.6}, "future_share and next_share are shares of one batch: together at most 1"),
+        ("iql", {"expectile_level": 1.0}, "expectile_level must be at least 0 and below 1; got 1.0"),
+        ("dt", {"context": 1}, "context must be at least 2, the present step and one before it; got 1"),
+        ("dt", {"heads": 3}, "the width of dt must be a multiple of its heads; got 64 and 3"),
+    ],
+)
+def test_a_bad_setting_is_refused_wherever_a_config_is_built(name: str, changes: Any, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        dataclasses.replace(agents.load(name).Config(), **changes)
 
 
 def test_paper_preset_is_the_table_of_the_paper() -> None:

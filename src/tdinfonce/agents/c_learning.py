@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
+from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._common import (
     act,
     begin,
@@ -29,52 +30,40 @@ from tdinfonce.agents._common import (
     rescale,
     scale_batch,
 )
+from tdinfonce.agents._goals import check_shares
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic, pair_logits, smallest
+from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["PRESETS", "Agent", "Config"]
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Hyper-parameters; the defaults are the preset `fast`."""
 
-    discount: float = 0.95
-    """Of the occupancy: 1 / (1 - discount) steps is the horizon."""
-    target_rate: float = 0.02
-    """How far the target critic moves to the critic at each update."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of every network."""
-    goal_hidden: tuple[int, ...] = (128, 128)
-    """Widths of the hidden layers of ψ, whose input is only a goal."""
-    representation_size: int = 64
-    """Length of φ and ψ."""
-    critics: int = 2
-    """Members of the critic's ensemble; the smallest logit counts."""
-    max_weight: float = 20.0
-    """The odds of the target classifier are clipped to this."""
-    layer_norm: bool = False
-    """Whether hidden layers are standardised."""
-    torso: str = "patches"
-    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
-    critic_rate: float = 1e-3
-    """Learning rate of the critic."""
-    actor_rate: float = 1e-3
-    """Learning rate of the actor."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    min_std: float = 0.1
-    """Smallest standard deviation of the policy before squashing."""
-    mean_penalty: float = 0.01
-    """Weight of the squared location of the policy before squashing: keeps it out of the flat part of tanh."""
-    commanded_share: float = 0.4
-    """Share of goals that were commanded among the goals the actor is trained on."""
-    actor_future_share: float = 0.3
-    """Share of future goals among them; the others are random states."""
+    discount: float = fields.discount(0.95, "Of the occupancy: 1 / (1 - discount) steps is the horizon.")
+    target_rate: float = fields.target_rate(0.02)
+    hidden: tuple[int, ...] = fields.hidden((256, 256))
+    goal_hidden: tuple[int, ...] = fields.goal_hidden((128, 128))
+    representation_size: int = fields.representation_size(64)
+    critics: int = fields.critics(2)
+    max_weight: float = fields.max_weight(20.0, "The odds of the target classifier are clipped to this.")
+    layer_norm: bool = fields.layer_norm(False)
+    torso: str = fields.torso("patches")
+    critic_rate: float = fields.critic_rate(1e-3)
+    actor_rate: float = fields.actor_rate(1e-3)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    min_std: float = fields.min_std(0.1)
+    mean_penalty: float = fields.mean_penalty(0.01)
+    commanded_share: float = fields.commanded_share(0.4)
+    actor_future_share: float = fields.actor_future_share(0.3)
+
+    def check(self) -> None:
+        """Refuse shares of more than the whole."""
+        check_shares(self, "actor_future_share", "commanded_share")
 
     @property
     def sampling(self) -> GoalSampling:

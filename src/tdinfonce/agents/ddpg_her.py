@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
+from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._common import (
     actor_inputs,
     begin,
@@ -35,40 +36,36 @@ from tdinfonce.agents._common import (
 from tdinfonce.errors import UserError
 from tdinfonce.networks.actor import DeterministicActor
 from tdinfonce.networks.critic import ScalarCritic, smallest
+from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["ONLINE_TRAINING", "PRESETS", "Agent", "Config"]
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Hyper-parameters; the defaults are the preset `fast`."""
 
-    discount: float = 0.95
-    """Of the return."""
-    target_rate: float = 0.02
-    """How far the target networks move to the online ones at each update."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of every network."""
-    critics: int = 1
-    """Members of the critic's ensemble; the smallest value counts. 2 is TD3's remedy for overestimation."""
-    layer_norm: bool = False
-    """Whether hidden layers are standardised."""
-    torso: str = "patches"
-    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
-    critic_rate: float = 1e-3
-    """Learning rate of the critic."""
-    actor_rate: float = 1e-3
-    """Learning rate of the actor."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    future_share: float = 0.8
-    """Share of the goals that are later states of the same episode; the others are those that were commanded."""
-    action_penalty: float = 0.1
-    """Weight of the mean squared action in the actor's loss: keeps it out of the flat part of tanh."""
+    discount: float = fields.discount(0.95)
+    target_rate: float = fields.target_rate(
+        0.02, "How far the target networks move to the online ones at each update; 1: they are one."
+    )
+    hidden: tuple[int, ...] = fields.hidden((256, 256))
+    critics: int = fields.critics(
+        1, "Members of the critic's ensemble; the smallest value counts. 2 is TD3's remedy for overestimation."
+    )
+    layer_norm: bool = fields.layer_norm(False)
+    torso: str = fields.torso("patches")
+    critic_rate: float = fields.critic_rate(1e-3)
+    actor_rate: float = fields.actor_rate(1e-3)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    future_share: float = fields.share(
+        0.8, "Share of the goals that are later states of the same episode; the others are those that were commanded."
+    )
+    action_penalty: float = fields.weight(
+        0.1, "Weight of the mean squared action in the actor's loss: keeps it out of the flat part of tanh."
+    )
 
     @property
     def sampling(self) -> GoalSampling:

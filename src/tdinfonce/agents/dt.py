@@ -15,9 +15,11 @@ import optax
 from jax import Array
 
 from tdinfonce import losses
+from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._common import copy, follow, input_scale, rescale, scale_batch, scale_observation
 from tdinfonce.errors import UserError
 from tdinfonce.networks.transformer import SequenceActor
+from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, History, InputScale, Metrics
 
 __all__ = ["OFFLINE", "OFFLINE_TRAINING", "Agent", "Config"]
@@ -26,34 +28,28 @@ READS = ("context_observation", "context_action", "context_return", "context_tim
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Hyper-parameters; the defaults are the preset `fast`."""
 
-    context: int = 10
-    """Steps of an episode that it sees, the present one included."""
-    width: int = 64
-    """Length of a token."""
-    layers: int = 2
-    """Blocks of the transformer."""
-    heads: int = 1
-    """Heads of the attention; must divide the width."""
-    dropout: float = 0.0
-    """Share of activations dropped while learning."""
-    actor_rate: float = 1e-3
-    """Learning rate."""
-    rate_rise: int = 500
-    """Updates over which the learning rate rises from zero."""
-    gradient_clip: float = 0.25
-    """The gradient is scaled down to this length."""
-    weight_decay: float = 1e-4
-    """Of AdamW."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    target_return: float = 1.0
-    """The return it is told to get when it acts."""
+    context: int = setting(10, "Steps of an episode that it sees, the present one included.", low=1, high=10**4)
+    width: int = setting(64, "Length of a token.", low=1, high=10**4)
+    layers: int = setting(2, "Blocks of the transformer.", low=1, high=100)
+    heads: int = setting(1, "Heads of the attention; must divide the width.", low=1, high=1000)
+    dropout: float = setting(0.0, "Share of activations dropped while learning.", below=1)
+    actor_rate: float = fields.actor_rate(1e-3, "Learning rate.")
+    rate_rise: int = setting(500, "Updates over which the learning rate rises from zero.")
+    gradient_clip: float = setting(0.25, "The gradient is scaled down to this length.", above=0, high=1e6)
+    weight_decay: float = setting(1e-4, "Of AdamW.", high=1)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    target_return: float = setting(1.0, "The return it is told to get when it acts.", high=1e6)
+
+    def check(self) -> None:
+        """Refuse sizes that do not fit each other."""
+        if self.context < 2:
+            raise UserError(f"context must be at least 2, the present step and one before it; got {self.context}")
+        if self.width % self.heads:
+            raise UserError(f"the width of dt must be a multiple of its heads; got {self.width} and {self.heads}")
 
     @property
     def sampling(self) -> GoalSampling:
@@ -84,8 +80,6 @@ class Agent(eqx.Module):
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
         """A fresh agent."""
         c, (key, first) = config, jax.random.split(key)
-        if c.width % c.heads:
-            raise UserError(f"the width of dt must be a multiple of its heads; got {c.width} and {c.heads}")
         sizes = spec.observation_size, spec.action_size
         actor = SequenceActor(first, *sizes, times=spec.episode_length, width=c.width, layers=c.layers, heads=c.heads)
         state = _optimiser(c, 0.0).init(eqx.filter(actor, eqx.is_array))

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
+from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._common import (
     act,
     begin,
@@ -30,8 +31,10 @@ from tdinfonce.agents._common import (
     scale_batch,
     scale_goal,
 )
+from tdinfonce.agents._goals import check_shares
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ScalarCritic, smallest
+from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["OFFLINE", "OFFLINE_TRAINING", "Agent", "Config"]
@@ -40,43 +43,35 @@ READS = ("observation", "action", "next_observation", "next_goal", "future_goal"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Hyper-parameters; the defaults are the preset `fast`."""
 
-    discount: float = 0.99
-    """Of the return, and of the geometric law of the future goals."""
-    target_rate: float = 0.02
-    """How far the target of Q moves to Q at each update."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of every network."""
-    critics: int = 2
-    """Members of Q's ensemble; the smallest value counts."""
-    layer_norm: bool = True
-    """Whether hidden layers are standardised."""
-    critic_rate: float = 1e-3
-    """Learning rate of V and Q."""
-    actor_rate: float = 1e-3
-    """Learning rate of the actor."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    min_std: float = 0.1
-    """Smallest standard deviation of the policy before squashing."""
-    expectile_level: float = 0.9
-    """V is this expectile of Q over the stored actions: 0.5 is their mean, 1 their largest."""
-    sharpness: float = 3.0
-    """Inverse temperature of the advantage weights; 0 is plain cloning."""
-    max_weight: float = 100.0
-    """Advantage weights are clipped to this."""
-    next_share: float = 0.2
-    """Share of the goals of V and Q that are the next state: reached."""
-    future_share: float = 0.5
-    """Share of the goals of V and Q that are later states of the same episode; the others are random states. All goals
-    of the actor are later states."""
-    uniform_future: bool = False
-    """Whether later states are uniform over the rest of the episode instead of geometric."""
+    discount: float = fields.discount(0.99, "Of the return, and of the geometric law of the future goals.")
+    target_rate: float = fields.target_rate(0.02, "How far the target of Q moves to Q at each update; 1: they are one.")
+    hidden: tuple[int, ...] = fields.hidden((256, 256))
+    critics: int = fields.critics(2, "Members of Q's ensemble; the smallest value counts.")
+    layer_norm: bool = fields.layer_norm(True)
+    critic_rate: float = fields.critic_rate(1e-3, "Learning rate of V and Q.")
+    actor_rate: float = fields.actor_rate(1e-3)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    min_std: float = fields.min_std(0.1)
+    expectile_level: float = fields.expectile_level(0.9)
+    sharpness: float = fields.sharpness(3.0)
+    max_weight: float = fields.max_weight(100.0)
+    next_share: float = fields.share(0.2, "Share of the goals of V and Q that are the next state: reached.")
+    future_share: float = fields.share(
+        0.5,
+        "Share of the goals of V and Q that are later states of the same episode; the others are random states. All "
+        "goals of the actor are later states.",
+    )
+    uniform_future: bool = fields.uniform_future(
+        False, "Whether later states are uniform over the rest of the episode instead of geometric."
+    )
+
+    def check(self) -> None:
+        """Refuse shares of more than the whole."""
+        check_shares(self, "future_share", "next_share")
 
     @property
     def sampling(self) -> GoalSampling:

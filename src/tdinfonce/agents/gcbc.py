@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
+from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._common import (
     act,
     actor_inputs,
@@ -25,6 +26,7 @@ from tdinfonce.agents._common import (
     scale_batch,
 )
 from tdinfonce.networks.actor import Actor
+from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["OFFLINE", "OFFLINE_TRAINING", "PRESETS", "Agent", "Config"]
@@ -34,30 +36,19 @@ READS = ("observation", "action", "future_goal")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Hyper-parameters; the defaults are the preset `fast`."""
 
-    discount: float = 0.95
-    """Of the geometric law of the future goals."""
-    uniform_future: bool = False
-    """Whether future goals are uniform over the rest of the episode instead."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers."""
-    layer_norm: bool = False
-    """Whether hidden layers are standardised."""
-    torso: str = "patches"
-    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
-    actor_rate: float = 1e-3
-    """Learning rate of the actor."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    min_std: float = 0.1
-    """Smallest standard deviation of the policy before squashing."""
-    mean_action: bool = False
-    """Whether the greedy action is the policy's mean instead of tanh(loc), which is bolder."""
+    discount: float = fields.discount(0.95, "Of the geometric law of the future goals.")
+    uniform_future: bool = fields.uniform_future(False)
+    hidden: tuple[int, ...] = fields.hidden((256, 256), "Widths of the hidden layers.")
+    layer_norm: bool = fields.layer_norm(False)
+    torso: str = fields.torso("patches")
+    actor_rate: float = fields.actor_rate(1e-3)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    min_std: float = fields.min_std(0.1)
+    mean_action: bool = fields.mean_action(False)
 
     @property
     def sampling(self) -> GoalSampling:

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
+from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._common import (
     act,
     actor_inputs,
@@ -34,80 +35,73 @@ from tdinfonce.agents._common import (
     scale_batch,
     training_goals,
 )
+from tdinfonce.agents._goals import check_shares
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.quasimetric import QuasimetricCritic
+from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["OFFLINE", "OFFLINE_TRAINING", "ONLINE_TRAINING", "PRESETS", "Agent", "Config"]
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Hyper-parameters; the defaults are the preset `fast`."""
 
-    discount: float = 0.95
-    """Of the geometric law of the actor's future goals."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of the policy and of the encoder of states."""
-    goal_hidden: tuple[int, ...] = (128, 128)
-    """Widths of the hidden layers of the encoder of goals."""
-    projector_hidden: tuple[int, ...] = (64,)
-    """Widths of the hidden layers between a latent point and the head."""
-    dynamics_hidden: tuple[int, ...] = (128, 128)
-    """Widths of the hidden layers of the latent model."""
-    latent_size: int = 64
-    """Length of a latent point."""
-    components: int = 16
-    """Components of the head, each the length of a union of intervals."""
-    component_size: int = 4
-    """Intervals of a component."""
-    mrn: bool = False
-    """Whether the head is a metric residual network instead of an interval quasimetric embedding."""
-    critics: int = 1
-    """Members of the critic's ensemble; the largest distance counts."""
-    layer_norm: bool = True
-    """Whether hidden layers are standardised; without it latent points grow until the latent model no longer hears the
-    action."""
-    torso: str = "patches"
-    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
-    critic_rate: float = 1e-3
-    """Learning rate of the critic."""
-    multiplier_rate: float = 1e-2
-    """Learning rate of the multiplier."""
-    actor_rate: float = 1e-3
-    """Learning rate of the actor."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    multiplier: float = 1.0
-    """Of the local constraint, at the start; it is learned."""
-    local_tolerance: float = 0.25
-    """How much longer than its cost a seen step may be, in the root mean square."""
-    push_offset: float = 15.0
-    """Distances are pushed up to about here; must exceed the true ones."""
-    push_sharpness: float = 0.1
-    """One over the width of the bend at the offset."""
-    dynamics_weight: float = 0.1
-    """Weight of the latent model's loss."""
-    min_std: float = 0.1
-    """Smallest standard deviation of the policy before squashing."""
-    mean_penalty: float = 0.01
-    """Weight of the squared location of the policy before squashing: keeps it out of the flat part of tanh."""
-    entropy_weight: float = 0.0
-    """Weight of the policy's entropy at the start; it is learned, so that the entropy is minus the number of action
-    dimensions. 0: no entropy term."""
-    entropy_rate: float = 3e-4
-    """Learning rate of the entropy's weight."""
-    cloning_weight: float = 0.0
-    """Weight of the log-likelihood of the stored actions; for data that the policy did not collect."""
-    mean_action: bool = False
-    """Whether the greedy action is the policy's mean instead of tanh(loc), which is bolder."""
-    commanded_share: float = 0.4
-    """Share of goals that were commanded among the goals the actor is trained on."""
-    actor_future_share: float = 0.3
-    """Share of future goals among them; the others are random states."""
+    discount: float = fields.discount(0.95, "Of the geometric law of the actor's future goals.")
+    hidden: tuple[int, ...] = fields.hidden(
+        (256, 256), "Widths of the hidden layers of the policy and of the encoder of states."
+    )
+    goal_hidden: tuple[int, ...] = fields.goal_hidden(
+        (128, 128), "Widths of the hidden layers of the encoder of goals."
+    )
+    projector_hidden: tuple[int, ...] = setting(
+        (64,), "Widths of the hidden layers between a latent point and the head."
+    )
+    dynamics_hidden: tuple[int, ...] = setting((128, 128), "Widths of the hidden layers of the latent model.")
+    latent_size: int = fields.size(64, "Length of a latent point.")
+    components: int = fields.size(16, "Components of the head, each the length of a union of intervals.")
+    component_size: int = fields.size(4, "Intervals of a component.")
+    mrn: bool = setting(
+        False, "Whether the head is a metric residual network instead of an interval quasimetric embedding."
+    )
+    critics: int = fields.critics(1, "Members of the critic's ensemble; the largest distance counts.")
+    layer_norm: bool = fields.layer_norm(
+        True,
+        "Whether hidden layers are standardised; without it latent points grow until the latent model no longer hears "
+        "the action.",
+    )
+    torso: str = fields.torso("patches")
+    critic_rate: float = fields.critic_rate(1e-3)
+    multiplier_rate: float = setting(1e-2, "Learning rate of the multiplier; 0: it stays.", high=1)
+    actor_rate: float = fields.actor_rate(1e-3)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    multiplier: float = setting(1.0, "Of the local constraint, at the start; it is learned.", above=0, high=1e6)
+    local_tolerance: float = setting(
+        0.25, "How much longer than its cost a seen step may be, in the root mean square.", high=1e6
+    )
+    push_offset: float = setting(15.0, "Distances are pushed up to about here; must exceed the true ones.", high=1e6)
+    push_sharpness: float = setting(0.1, "One over the width of the bend at the offset.", above=0, high=1e6)
+    dynamics_weight: float = fields.weight(0.1, "Weight of the latent model's loss.")
+    min_std: float = fields.min_std(0.1)
+    mean_penalty: float = fields.mean_penalty(0.01)
+    entropy_weight: float = fields.weight(
+        0.0,
+        "Weight of the policy's entropy at the start; it is learned, so that the entropy is minus the number of action "
+        "dimensions. 0: no entropy term.",
+    )
+    entropy_rate: float = setting(3e-4, "Learning rate of the entropy's weight; 0: it stays.", high=1)
+    cloning_weight: float = fields.weight(
+        0.0, "Weight of the log-likelihood of the stored actions; for data that the policy did not collect."
+    )
+    mean_action: bool = fields.mean_action(False)
+    commanded_share: float = fields.commanded_share(0.4)
+    actor_future_share: float = fields.actor_future_share(0.3)
+
+    def check(self) -> None:
+        """Refuse shares of more than the whole."""
+        check_shares(self, "actor_future_share", "commanded_share")
 
     @property
     def sampling(self) -> GoalSampling:

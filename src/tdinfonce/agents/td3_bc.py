@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
+from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._common import (
     begin,
     copy,
@@ -30,42 +31,33 @@ from tdinfonce.agents._common import (
 )
 from tdinfonce.networks.actor import DeterministicActor
 from tdinfonce.networks.critic import ScalarCritic, smallest
+from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["OFFLINE", "OFFLINE_TRAINING", "Agent", "Config"]
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Hyper-parameters; the defaults are the preset `fast`."""
 
-    discount: float = 0.99
-    """Of the return."""
-    target_rate: float = 0.02
-    """How far the targets move when they do."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of every network."""
-    critics: int = 2
-    """Members of the critic's ensemble; the smallest value counts."""
-    layer_norm: bool = True
-    """Whether hidden layers are standardised."""
-    critic_rate: float = 1e-3
-    """Learning rate of the critic."""
-    actor_rate: float = 1e-3
-    """Learning rate of the actor."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    target_noise: float = 0.2
-    """Standard deviation of the noise on the target policy's actions."""
-    noise_clip: float = 0.5
-    """That noise is clipped to this."""
-    policy_delay: int = 2
-    """The policy and all targets move at every so many updates: 2 is every second."""
-    value_weight: float = 2.5
-    """Weight α of Q over its mean size, against the squared distance to the stored actions; 0 is cloning."""
+    discount: float = fields.discount(0.99)
+    target_rate: float = fields.target_rate(0.02, "How far the targets move when they do; 1: to the networks.")
+    hidden: tuple[int, ...] = fields.hidden((256, 256))
+    critics: int = fields.critics(2, "Members of the critic's ensemble; the smallest value counts.")
+    layer_norm: bool = fields.layer_norm(True)
+    critic_rate: float = fields.critic_rate(1e-3)
+    actor_rate: float = fields.actor_rate(1e-3)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    target_noise: float = setting(0.2, "Standard deviation of the noise on the target policy's actions.", high=10)
+    noise_clip: float = setting(0.5, "That noise is clipped to this.", high=10)
+    policy_delay: int = setting(
+        2, "The policy and all targets move at every so many updates: 2 is every second.", low=1, high=10**6
+    )
+    value_weight: float = fields.weight(
+        2.5, "Weight α of Q over its mean size, against the squared distance to the stored actions; 0 is cloning."
+    )
 
     @property
     def sampling(self) -> GoalSampling:

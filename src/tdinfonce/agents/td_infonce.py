@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
+from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._common import (
     act,
     begin,
@@ -34,8 +35,10 @@ from tdinfonce.agents._common import (
     scale_observation,
     training_goals,
 )
+from tdinfonce.agents._goals import check_shares
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic, logits, smallest
+from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["OFFLINE", "PRESETS", "Agent", "Config"]
@@ -47,61 +50,61 @@ READS = (
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Hyper-parameters; the defaults are the preset `fast`."""
 
-    discount: float = 0.95
-    """Of the occupancy: 1 / (1 - discount) steps is the horizon."""
-    target_rate: float = 0.02
-    """How far the target critic moves to the critic at each update."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of every network."""
-    goal_hidden: tuple[int, ...] = (128, 128)
-    """Widths of the hidden layers of ψ, whose input is only a goal."""
-    representation_size: int = 32
-    """Length of φ and ψ."""
-    critics: int = 1
-    """Members of the critic's ensemble; the smallest logit counts."""
-    normalise: bool = True
-    """Whether φ and ψ have length one."""
-    temperature: float = 0.05
-    """Logits are divided by it."""
-    learn_temperature: bool = True
-    """Whether the temperature is learned with the critic."""
-    layer_norm: bool = False
-    """Whether hidden layers are standardised."""
-    torso: str = "patches"
-    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
-    critic_rate: float = 1e-3
-    """Learning rate of the critic."""
-    actor_rate: float = 1e-3
-    """Learning rate of the actor."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    min_std: float = 0.1
-    """Smallest standard deviation of the policy before squashing."""
-    mean_penalty: float = 0.01
-    """Weight of the squared location of the policy before squashing: keeps it out of the flat part of tanh."""
-    actor_future_share: float = 0.3
-    """Share of future goals among the goals the actor is trained on; the others are random states."""
-    critic_future_share: float = 0.3
-    """Share of future goals among the goals the critic is conditioned on; the others are random states."""
-    commanded_share: float = 0.4
-    """Ours: share of goals, of both, that were commanded: what the policy really meets. 0 is the paper."""
-    n_step: int = 5
-    """Ours: the positive is drawn from the next n states, and the bootstrap starts behind them. 1 is the paper."""
-    monte_carlo_weight: float = 0.2
-    """Ours: share of rows whose positive is any future state of the episode, without bootstrap; they are taken from the
-    rows with commanded goals first. 0 is the paper."""
-    cloning_share: float = 0.0
-    """Offline: share λ of the squared distance between the policy's actions and the stored ones; reaching goals weighs
-    1 - λ. 0 online."""
-    cloning_sum: bool = False
-    """Whether that distance is summed over the action's dimensions, as the paper writes it, or averaged, as its release
-    does."""
+    discount: float = fields.discount(0.95, "Of the occupancy: 1 / (1 - discount) steps is the horizon.")
+    target_rate: float = fields.target_rate(0.02)
+    hidden: tuple[int, ...] = fields.hidden((256, 256))
+    goal_hidden: tuple[int, ...] = fields.goal_hidden((128, 128))
+    representation_size: int = fields.representation_size(32)
+    critics: int = fields.critics(1)
+    normalise: bool = fields.normalise(True)
+    temperature: float = fields.temperature(0.05)
+    learn_temperature: bool = fields.learn_temperature(True)
+    layer_norm: bool = fields.layer_norm(False)
+    torso: str = fields.torso("patches")
+    critic_rate: float = fields.critic_rate(1e-3)
+    actor_rate: float = fields.actor_rate(1e-3)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    min_std: float = fields.min_std(0.1)
+    mean_penalty: float = fields.mean_penalty(0.01)
+    actor_future_share: float = fields.actor_future_share(
+        0.3, "Share of future goals among the goals the actor is trained on; the others are random states."
+    )
+    critic_future_share: float = fields.share(
+        0.3, "Share of future goals among the goals the critic is conditioned on; the others are random states."
+    )
+    commanded_share: float = fields.commanded_share(
+        0.4, "Ours: share of goals, of both, that were commanded: what the policy really meets. 0 is the paper."
+    )
+    n_step: int = setting(
+        5,
+        "Ours: the positive is drawn from the next n states, and the bootstrap starts behind them. 1 is the paper.",
+        low=1,
+        high=10**4,
+    )
+    monte_carlo_weight: float = fields.share(
+        0.2,
+        "Ours: share of rows whose positive is any future state of the episode, without bootstrap; they are taken from "
+        "the rows with commanded goals first. 0 is the paper.",
+    )
+    cloning_share: float = fields.share(
+        0.0,
+        "Offline: share λ of the squared distance between the policy's actions and the stored ones; reaching goals "
+        "weighs 1 - λ. 0 online.",
+    )
+    cloning_sum: bool = setting(
+        False,
+        "Whether that distance is summed over the action's dimensions, as the paper writes it, or averaged, as its "
+        "release does.",
+    )
+
+    def check(self) -> None:
+        """Refuse shares of more than the whole."""
+        check_shares(self, "actor_future_share", "commanded_share")
+        check_shares(self, "critic_future_share", "commanded_share")
 
     @property
     def sampling(self) -> GoalSampling:

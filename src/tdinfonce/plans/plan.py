@@ -11,6 +11,7 @@ from typing import Any
 from tdinfonce import agents, envs, tuning
 from tdinfonce.errors import UserError, nearest
 from tdinfonce.runs.folder import CONFIG
+from tdinfonce.settings import Settings, apply, describe
 from tdinfonce.system.files import read_json
 from tdinfonce.types import EnvSpec, GoalEnv, InputScale
 
@@ -149,7 +150,11 @@ def read(run: Path) -> tuple[Recipe, EnvSpec]:
         if kind is None:
             raise UserError(f"{run} is not a training run (its {CONFIG} is of another kind)")
         spec = from_json(EnvSpec, stored.pop("spec"))
-        agent_config = from_json(agents.load(stored["agent"]).Config, stored.pop("agent_config"))
+        kind_of_agent = agents.load(stored["agent"]).Config
+        try:
+            agent_config = from_json(kind_of_agent, stored.pop("agent_config"))
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from error
         training = from_json(kind, stored.pop("training"))
         plan = from_json(Recipe, stored | {"agent_config": agent_config, "training": training})
         for part in (spec, agent_config, training, plan):
@@ -216,7 +221,9 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def field_help(kind: Any) -> dict[str, str]:
-    """The text under each field of a config, read from its source."""
+    """The text under each field of a config, read from its source unless it is declared."""
+    if issubclass(kind, Settings):
+        return describe(kind)
     import ast
     import inspect
     import textwrap
@@ -230,18 +237,10 @@ def field_help(kind: Any) -> dict[str, str]:
 
 
 def _apply(configs: list[Any], settings: Sequence[str]) -> list[Any]:
-    fields = {f.name: index for index, config in enumerate(configs) for f in dataclasses.fields(config)}
     for setting in settings:
-        name, equals, text = setting.partition("=")
-        name = name.replace("-", "_")
-        if not equals:
+        if "=" not in setting:
             raise UserError(f"a setting is written name=value; got '{setting}'")
-        if name not in fields:
-            raise nearest("setting", name, fields)
-        config = configs[fields[name]]
-        kind = typing.get_type_hints(type(config))[name]
-        configs[fields[name]] = dataclasses.replace(config, **{name: _value(name, text, kind)})
-    return configs
+    return apply(configs, {name: text for name, _, text in (setting.partition("=") for setting in settings)})
 
 
 AT_LEAST_ONE = {"env_steps", "updates_per_call", "batch_size", "eval_every", "eval_episodes", "final_episodes"}
@@ -300,20 +299,3 @@ def _check_ranges(config: Any) -> None:
             raise UserError(f"{name} and commanded_share are shares of one batch: together at most 1")
     if values.get("future_share", 0) + values.get("next_share", 0) > 1:
         raise UserError("future_share and next_share are shares of one batch: together at most 1")
-
-
-def _value(name: str, text: str, kind: Any) -> Any:
-    """Parse one setting as the type of its field."""
-    try:
-        if kind is bool:
-            return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[text.lower()]
-        if kind is int:
-            return int(text.replace("_", ""))
-        if kind is float:
-            return float(text)
-        if kind is str:
-            return text
-        return tuple(int(part) for part in text.strip("()").split(",") if part.strip())
-    except (ValueError, KeyError):
-        wanted = {bool: "true or false", int: "a whole number", float: "a number"}.get(kind, "numbers like 256,256")
-        raise UserError(f"{name} must be {wanted}; got '{text}'") from None

@@ -6,6 +6,7 @@ from tdinfonce.networks.pixels import TORSOS
 from tdinfonce.settings import setting
 
 __all__ = [
+    "PAPER",
     "actor_future_share",
     "actor_rate",
     "average_rate",
@@ -35,6 +36,19 @@ __all__ = [
     "uniform_future",
     "weight",
 ]
+
+PAPER: Any = {
+    "discount": 0.99,
+    "hidden": (512,) * 4,
+    "goal_hidden": (512,) * 4,
+    "torso": "conv",
+    "average_rate": 1.0,
+    "scale_inputs": False,
+    "min_std": 1e-6,
+    "mean_penalty": 0.0,
+    "commanded_share": 0.0,
+}
+"""What the paper's presets of the contrastive agents share: its networks, and none of our additions."""
 
 
 def share(default: float, help: str) -> Any:

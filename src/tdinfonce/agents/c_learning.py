@@ -7,7 +7,9 @@ next state, where the policy acts for that same state as its goal. The policy ma
 The actor sees the critic from before its step.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from typing import Self
 
 import equinox as eqx
@@ -17,26 +19,86 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
-from tdinfonce.agents._common import (
-    act,
-    begin,
-    contrastive_networks,
-    copy,
-    descend,
-    follow,
-    input_scale,
-    maximise_logit,
-    polyak,
-    rescale,
-    scale_batch,
-)
-from tdinfonce.agents._goals import check_shares
+from tdinfonce.agents._actor import act
+from tdinfonce.agents._critic import candidate_logits, contrastive_learners, maximise_logit
+from tdinfonce.agents._goals import actor_goals, check_shares, reads
+from tdinfonce.agents._learner import Inputs, Learner, PolicyLearner, copy, polyak
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic, pair_logits, smallest
 from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["PRESETS", "Agent", "Config"]
+
+
+class Agent(eqx.Module):
+    """Actor, critic and target critic."""
+
+    config: Config = eqx.field(static=True)
+    key: Array
+    inputs: Inputs
+    actor: PolicyLearner[Actor]
+    critic: Learner[ContrastiveCritic]
+    target: ContrastiveCritic
+
+    def update(self, batch: Batch) -> tuple[Self, Metrics]:
+        """One step of critic and actor on the same old parameters, then of the target."""
+        key, critic_key, actor_key = jax.random.split(self.key, 3)
+        batch = self.inputs.batch(batch)
+        critic, critic_metrics = self.critic.descend(self._critic_loss, batch, critic_key)
+        actor, actor_metrics = self.actor.descend(self._actor_loss, batch, actor_key)
+        target = polyak(self.target, critic.model, self.config.target_rate)
+        return replace(self, key=key, actor=actor, critic=critic, target=target), critic_metrics | actor_metrics
+
+    def _critic_loss(self, critic: ContrastiveCritic, batch: Batch, key: Array) -> tuple[Array, Metrics]:
+        c = self.config
+        critic = critic.with_fixed_temperature()
+        random = batch.random_goal
+        next_action = self.actor.model.sample(batch.next_observation, random, key)
+        later = self.target.embed(batch.next_observation, next_action)
+        target_logits = smallest(pair_logits(later, self.target.embed_goal(random)))
+
+        rows = len(batch.action)
+        left = critic.embed(batch.observation, batch.action)
+        right = critic.embed_goal(jnp.concatenate([batch.next_goal, random]))
+        next_logits = pair_logits(left, tuple(r[:rows] for r in right))
+        random_logits = pair_logits(left, tuple(r[rows:] for r in right))
+        terms = [
+            losses.c_learning(x, u, target_logits, discount=c.discount, max_weight=c.max_weight)
+            for x, u in zip(next_logits, random_logits, strict=True)
+        ]
+        loss = jnp.mean(jnp.stack(terms))
+        return loss, {
+            "critic/loss": loss,
+            "critic/next_logit": jnp.mean(next_logits[0]),
+            "critic/random_logit": jnp.mean(random_logits[0]),
+            "critic/weight": jnp.mean(jnp.minimum(jnp.exp(target_logits), c.max_weight)),
+        }
+
+    def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
+        return maximise_logit(actor, self.critic.model, batch, key, self.config)
+
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent."""
+        key, first = jax.random.split(key)
+        actor, critic = contrastive_learners(first, spec, config)
+        inputs = Inputs.create(spec, scale, scaled=config.scale_inputs)
+        return cls(config, key, inputs, actor, critic, copy(critic.model))
+
+    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
+        """Sample an action, or take the mode of the averaged policy."""
+        state, target = self.inputs.observation(observation), self.inputs.goal(goal)
+        return act(self.actor, state, target, key, greedy=greedy)
+
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs."""
+        return replace(self, inputs=self.inputs.rescaled(scale))
+
+    def logits(self, observation: Array, action: Array, goal: Array, candidates: Array) -> Array:
+        """The smallest f(s, a, u) of the critics: rows are s and a, columns the candidates u; g does not matter."""
+        left = self.critic.model.embed(self.inputs.observation(observation), action)
+        return candidate_logits(self.critic.model, self.inputs, left, candidates)
 
 
 @dataclass(frozen=True)
@@ -67,96 +129,18 @@ class Config(Settings):
 
     @property
     def sampling(self) -> GoalSampling:
-        """The goals this agent needs."""
-        return GoalSampling(self.discount)
+        """The fields of a batch that this agent reads, and the law of its goals."""
+        steps = "observation", "action", "next_observation", "next_goal"
+        return GoalSampling(self.discount, fields=reads(*steps, "random_goal", actor_goals(self)))
 
 
 PRESETS = {
     "fast": Config(),
     "paper": Config(
-        discount=0.99,
+        **fields.PAPER,
         target_rate=0.005,
-        hidden=(512,) * 4,
-        goal_hidden=(512,) * 4,
-        torso="conv",
         critic_rate=3e-4,
         actor_rate=3e-4,
-        average_rate=1.0,
-        scale_inputs=False,
-        min_std=1e-6,
-        mean_penalty=0.0,
-        commanded_share=0.0,
         actor_future_share=0.5,
     ),
 }
-
-
-class Agent(eqx.Module):
-    """Actor, critic, target critic and optimiser states."""
-
-    config: Config = eqx.field(static=True)
-    key: Array
-    scale: InputScale
-    actor: Actor
-    average: Actor
-    critic: ContrastiveCritic
-    target: ContrastiveCritic
-    actor_state: object
-    critic_state: object
-
-    @classmethod
-    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
-        """A fresh agent."""
-        c, (key, first) = config, jax.random.split(key)
-        actor, critic = contrastive_networks(first, spec, c, conditioned=False, normalise=False)
-        scale = input_scale(spec, scale, use=c.scale_inputs)
-        states = begin(actor, c.actor_rate), begin(critic, c.critic_rate)
-        return cls(config, key, scale, actor, copy(actor), critic, copy(critic), *states)
-
-    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the mode of the averaged policy."""
-        return act(self, observation, goal, key, greedy=greedy)
-
-    def rescaled(self, scale: InputScale) -> Self:
-        """The same agent with another scale of its inputs."""
-        return rescale(self, scale)
-
-    def update(self, batch: Batch) -> tuple[Self, Metrics]:
-        """One step of critic and actor on the same old parameters, then of the target."""
-        c = self.config
-        key, critic_key, actor_key = jax.random.split(self.key, 3)
-        batch = scale_batch(self, batch)
-        gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch, critic_key)
-        actor_gradient = eqx.filter_grad(maximise_logit, has_aux=True)
-        slope, actor_metrics = actor_gradient(self.actor, self.critic, batch, actor_key, c)
-        critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
-        actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
-        target = polyak(self.target, critic, c.target_rate)
-        average = follow(self.average, actor, c.average_rate, actor_state)
-        new = type(self)(c, key, self.scale, actor, average, critic, target, actor_state, critic_state)
-        return new, critic_metrics | actor_metrics
-
-    def _critic_loss(self, critic: ContrastiveCritic, batch: Batch, key: Array) -> tuple[Array, Metrics]:
-        c = self.config
-        critic = critic.with_fixed_temperature()
-        random = batch.random_goal
-        next_action = self.actor.sample(batch.next_observation, random, key)
-        later = self.target.embed(batch.next_observation, next_action)
-        target_logits = smallest(pair_logits(later, self.target.embed_goal(random)))
-
-        rows = len(batch.action)
-        left = critic.embed(batch.observation, batch.action)
-        right = critic.embed_goal(jnp.concatenate([batch.next_goal, random]))
-        next_logits = pair_logits(left, tuple(r[:rows] for r in right))
-        random_logits = pair_logits(left, tuple(r[rows:] for r in right))
-        terms = [
-            losses.c_learning(x, u, target_logits, discount=c.discount, max_weight=c.max_weight)
-            for x, u in zip(next_logits, random_logits, strict=True)
-        ]
-        loss = jnp.mean(jnp.stack(terms))
-        return loss, {
-            "critic/loss": loss,
-            "critic/next_logit": jnp.mean(next_logits[0]),
-            "critic/random_logit": jnp.mean(random_logits[0]),
-            "critic/weight": jnp.mean(jnp.minimum(jnp.exp(target_logits), c.max_weight)),
-        }

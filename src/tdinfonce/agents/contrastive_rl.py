@@ -7,6 +7,8 @@ of different actions could not be compared.
 The actor sees the critic from before its step.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -17,25 +19,71 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
-from tdinfonce.agents._common import (
-    act,
-    begin,
-    contrastive_networks,
-    copy,
-    descend,
-    follow,
-    input_scale,
-    maximise_logit,
-    rescale,
-    scale_batch,
-)
-from tdinfonce.agents._goals import check_shares
+from tdinfonce.agents._actor import act
+from tdinfonce.agents._critic import candidate_logits, contrastive_learners, maximise_logit, recognise_futures
+from tdinfonce.agents._goals import actor_goals, check_shares, reads
+from tdinfonce.agents._learner import Inputs, Learner, PolicyLearner
 from tdinfonce.networks.actor import Actor
-from tdinfonce.networks.critic import ContrastiveCritic, logits
+from tdinfonce.networks.critic import ContrastiveCritic
 from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["OFFLINE", "OFFLINE_TRAINING", "PRESETS", "Agent", "Config"]
+
+
+class Agent(eqx.Module):
+    """Actor and critic; Monte Carlo needs no target network."""
+
+    config: Config = eqx.field(static=True)
+    key: Array
+    inputs: Inputs
+    actor: PolicyLearner[Actor]
+    critic: Learner[ContrastiveCritic]
+
+    def update(self, batch: Batch) -> tuple[Self, Metrics]:
+        """One step of critic and actor on the same old parameters."""
+        key, actor_key = jax.random.split(self.key)
+        batch = self.inputs.batch(batch)
+        critic, critic_metrics = self.critic.descend(self._critic_loss, batch)
+        actor, actor_metrics = self.actor.descend(self._actor_loss, batch, actor_key)
+        return replace(self, key=key, actor=actor, critic=critic), critic_metrics | actor_metrics
+
+    def _critic_loss(self, critic: ContrastiveCritic, batch: Batch) -> tuple[Array, Metrics]:
+        c = self.config
+
+        def loss(x: Array) -> Array:
+            return losses.infonce(x) + c.logsumexp_weight * losses.logsumexp_penalty(x)
+
+        return recognise_futures(critic, batch, loss, learn_temperature=c.learn_temperature)
+
+    def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
+        share = self.config.cloning_share
+        reach, metrics = maximise_logit(actor, self.critic.model, batch, key, self.config)
+        if not share:
+            return reach, metrics
+        clone = jnp.mean(losses.cloning(actor.log_prob(batch.observation, batch.future_goal, batch.action)))
+        return (1 - share) * reach + share * clone, metrics | {"actor/cloning": clone}
+
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent."""
+        c, (key, first) = config, jax.random.split(key)
+        learners = contrastive_learners(first, spec, c, normalise=c.normalise, temperature=c.temperature)
+        return cls(c, key, Inputs.create(spec, scale, scaled=c.scale_inputs), *learners)
+
+    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
+        """Sample an action, or take the mode or mean of the averaged policy."""
+        state, target = self.inputs.observation(observation), self.inputs.goal(goal)
+        return act(self.actor, state, target, key, greedy=greedy, mean=self.config.mean_action)
+
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs."""
+        return replace(self, inputs=self.inputs.rescaled(scale))
+
+    def logits(self, observation: Array, action: Array, goal: Array, candidates: Array) -> Array:
+        """The smallest f(s, a, u) of the critics: rows are s and a, columns the candidates u; g does not matter."""
+        left = self.critic.model.embed(self.inputs.observation(observation), action)
+        return candidate_logits(self.critic.model, self.inputs, left, candidates)
 
 
 @dataclass(frozen=True)
@@ -75,24 +123,16 @@ class Config(Settings):
 
     @property
     def sampling(self) -> GoalSampling:
-        """The goals this agent needs."""
-        return GoalSampling(self.discount)
+        """The fields of a batch that this agent reads, and the law of its goals."""
+        return GoalSampling(self.discount, fields=reads("observation", "action", "future_goal", actor_goals(self)))
 
 
 PRESETS = {
     "fast": Config(),
     "paper": Config(
-        discount=0.99,
-        hidden=(512,) * 4,
-        goal_hidden=(512,) * 4,
-        torso="conv",
+        **fields.PAPER,
         critic_rate=3e-4,
         actor_rate=3e-4,
-        average_rate=1.0,
-        scale_inputs=False,
-        min_std=1e-6,
-        mean_penalty=0.0,
-        commanded_share=0.0,
         actor_future_share=0.5,
     ),
 }
@@ -111,71 +151,3 @@ OFFLINE = {
     ),
 }
 OFFLINE_TRAINING = {"paper": {"batch_size": 1024}}
-
-
-class Agent(eqx.Module):
-    """Actor, critic and optimiser states; Monte Carlo needs no target network."""
-
-    config: Config = eqx.field(static=True)
-    key: Array
-    scale: InputScale
-    actor: Actor
-    average: Actor
-    critic: ContrastiveCritic
-    actor_state: object
-    critic_state: object
-
-    @classmethod
-    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
-        """A fresh agent."""
-        c, (key, first) = config, jax.random.split(key)
-        actor, critic = contrastive_networks(
-            first, spec, c, conditioned=False, normalise=c.normalise, temperature=c.temperature
-        )
-        scale = input_scale(spec, scale, use=c.scale_inputs)
-        states = begin(actor, c.actor_rate), begin(critic, c.critic_rate)
-        return cls(config, key, scale, actor, copy(actor), critic, *states)
-
-    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the mode or mean of the averaged policy."""
-        return act(self, observation, goal, key, greedy=greedy, mean=self.config.mean_action)
-
-    def rescaled(self, scale: InputScale) -> Self:
-        """The same agent with another scale of its inputs."""
-        return rescale(self, scale)
-
-    def update(self, batch: Batch) -> tuple[Self, Metrics]:
-        """One step of critic and actor on the same old parameters."""
-        c = self.config
-        key, actor_key = jax.random.split(self.key)
-        batch = scale_batch(self, batch)
-        gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch)
-        slope, actor_metrics = eqx.filter_grad(self._actor_loss, has_aux=True)(self.actor, batch, actor_key)
-        critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
-        actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
-        average = follow(self.average, actor, c.average_rate, actor_state)
-        new = type(self)(c, key, self.scale, actor, average, critic, actor_state, critic_state)
-        return new, critic_metrics | actor_metrics
-
-    def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
-        share = self.config.cloning_share
-        reach, metrics = maximise_logit(actor, self.critic, batch, key, self.config)
-        if not share:
-            return reach, metrics
-        clone = jnp.mean(losses.cloning(actor.log_prob(batch.observation, batch.future_goal, batch.action)))
-        return (1 - share) * reach + share * clone, metrics | {"actor/cloning": clone}
-
-    def _critic_loss(self, critic: ContrastiveCritic, batch: Batch) -> tuple[Array, Metrics]:
-        c = self.config
-        if not c.learn_temperature:
-            critic = critic.with_fixed_temperature()
-        future_logits = logits(critic.embed(batch.observation, batch.action), critic.embed_goal(batch.future_goal))
-        terms = [losses.infonce(x) + c.logsumexp_weight * losses.logsumexp_penalty(x) for x in future_logits]
-        loss = jnp.mean(jnp.stack(terms))
-        rows = len(batch.action)
-        return loss, {
-            "critic/loss": loss,
-            "critic/accuracy": jnp.mean(jnp.argmax(future_logits[0], axis=1) == jnp.arange(rows)),
-            "critic/positive_logit": jnp.mean(jnp.diagonal(future_logits[0])),
-            "critic/temperature": jnp.exp(critic.log_temperature),
-        }

@@ -5,8 +5,10 @@ There is one goal, the task's, and no network sees it. A causal transformer read
 sparse reward the return to come is 1 if the episode will still reach the goal, else 0; acting, it is told 1.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -16,7 +18,7 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
-from tdinfonce.agents._common import copy, follow, input_scale, rescale, scale_batch, scale_observation
+from tdinfonce.agents._learner import Adam, Inputs, PolicyLearner
 from tdinfonce.errors import UserError
 from tdinfonce.networks.transformer import SequenceActor
 from tdinfonce.settings import Settings, setting
@@ -24,7 +26,84 @@ from tdinfonce.types import Batch, EnvSpec, GoalSampling, History, InputScale, M
 
 __all__ = ["OFFLINE", "OFFLINE_TRAINING", "Agent", "Config"]
 
-READS = ("context_observation", "context_action", "context_return", "context_time")
+
+class Agent(eqx.Module):
+    """The transformer."""
+
+    config: Config = eqx.field(static=True)
+    inputs: Inputs
+    key: Array
+    actor: PolicyLearner[SequenceActor]
+
+    def update(self, batch: Batch) -> tuple[Self, Metrics]:
+        """One step of the transformer."""
+        key, drop_key = jax.random.split(self.key)
+        batch = self.inputs.batch(batch)
+        gradient, metrics = eqx.filter_grad(self._loss, has_aux=True)(self.actor.model, batch, drop_key)
+        metrics["actor/gradient"] = optax.tree.norm(gradient)
+        return replace(self, key=key, actor=self.actor.step(gradient)), metrics
+
+    def _loss(self, actor: SequenceActor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
+        inputs = batch.context_observation, batch.context_action, batch.context_return, batch.context_time
+        action = actor(*inputs, dropout=self.config.dropout, key=key)
+        size = action.shape[-1]
+        rows = losses.cloning_error(action.reshape(-1, size), batch.context_action.reshape(-1, size))
+        seen = (batch.context_time >= 0).reshape(-1)
+        loss = jnp.sum(rows * seen) / jnp.sum(seen)
+        return loss, {
+            "actor/loss": loss,
+            "actor/return": jnp.sum(batch.context_return.reshape(-1) * seen) / jnp.sum(seen),
+        }
+
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent."""
+        c, (key, first) = config, jax.random.split(key)
+        sizes = spec.observation_size, spec.action_size
+        actor = SequenceActor(first, *sizes, times=spec.episode_length, width=c.width, layers=c.layers, heads=c.heads)
+        optimiser = ClippedAdamW(c.actor_rate, c.rate_rise, c.gradient_clip, c.weight_decay)
+        learner = PolicyLearner.begin(actor, optimiser, c.average_rate)
+        return cls(c, Inputs.create(spec, scale, scaled=c.scale_inputs), key, learner)
+
+    @property
+    def context(self) -> int:
+        """How many steps `act` looks at, the present one included."""
+        return self.config.context
+
+    def act(
+        self, observation: Array, goal: Array, key: Array, *, greedy: bool = False, history: History | None = None
+    ) -> Array:
+        """The next action after the steps of ``history``; the goal is the task's, whatever is asked."""
+        policy = self.actor.average if greedy else self.actor.model
+        observation = jnp.asarray(observation)[..., None, :]
+        front = observation.shape[:-2]
+        action = jnp.zeros((*front, 1, policy.embed_action.weights[0].shape[0]))
+        time = jnp.zeros((*front, 1), jnp.int32)
+        if history is not None:
+            time = jnp.concatenate([history.time, history.time[..., -1:] + 1], axis=-1)
+            observation = jnp.concatenate([history.observation, observation], axis=-2)
+            action = jnp.concatenate([history.action, action], axis=-2)
+        returns = jnp.full(time.shape, self.config.target_return, jnp.float32)
+        return policy(self.inputs.observation(observation), action, returns, time)[..., -1, :]
+
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs."""
+        return replace(self, inputs=self.inputs.rescaled(scale))
+
+
+@dataclass(frozen=True)
+class ClippedAdamW(Adam):
+    """AdamW on a clipped gradient, with a learning rate that rises at first."""
+
+    rate_rise: int
+    gradient_clip: float
+    weight_decay: float
+
+    def at(self, updates: Any) -> optax.GradientTransformation:
+        """The step that follows so many updates."""
+        rate = self.rate * jnp.minimum((updates + 1) / max(self.rate_rise, 1), 1.0)
+        clip = optax.clip_by_global_norm(self.gradient_clip)
+        return optax.chain(clip, optax.adamw(rate, weight_decay=self.weight_decay))
 
 
 @dataclass(frozen=True)
@@ -53,8 +132,9 @@ class Config(Settings):
 
     @property
     def sampling(self) -> GoalSampling:
-        """The fields this agent needs."""
-        return GoalSampling(context=self.context, fields=READS)
+        """The fields of a batch that this agent reads, and how many steps of an episode each row holds."""
+        names = ("context_observation", "context_action", "context_return", "context_time")
+        return GoalSampling(context=self.context, fields=names)
 
 
 OFFLINE = {
@@ -64,79 +144,3 @@ OFFLINE = {
     ),
 }
 OFFLINE_TRAINING = {"fast": {"batch_size": 64}, "paper": {"batch_size": 64, "updates": 100_000}}
-
-
-class Agent(eqx.Module):
-    """The transformer and its optimiser state."""
-
-    config: Config = eqx.field(static=True)
-    scale: InputScale
-    key: Array
-    actor: SequenceActor
-    average: SequenceActor
-    actor_state: object
-
-    @classmethod
-    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
-        """A fresh agent."""
-        c, (key, first) = config, jax.random.split(key)
-        sizes = spec.observation_size, spec.action_size
-        actor = SequenceActor(first, *sizes, times=spec.episode_length, width=c.width, layers=c.layers, heads=c.heads)
-        state = _optimiser(c, 0.0).init(eqx.filter(actor, eqx.is_array))
-        return cls(c, input_scale(spec, scale, use=c.scale_inputs), key, actor, copy(actor), state)
-
-    @property
-    def context(self) -> int:
-        """How many steps `act` looks at, the present one included."""
-        return self.config.context
-
-    def act(
-        self, observation: Array, goal: Array, key: Array, *, greedy: bool = False, history: History | None = None
-    ) -> Array:
-        """The next action after the steps of ``history``; the goal is the task's, whatever is asked."""
-        observation = jnp.asarray(observation)[..., None, :]
-        front = observation.shape[:-2]
-        action = jnp.zeros((*front, 1, self.actor.embed_action.weights[0].shape[0]))
-        time = jnp.zeros((*front, 1), jnp.int32)
-        if history is not None:
-            time = jnp.concatenate([history.time, history.time[..., -1:] + 1], axis=-1)
-            observation = jnp.concatenate([history.observation, observation], axis=-2)
-            action = jnp.concatenate([history.action, action], axis=-2)
-        returns = jnp.full(time.shape, self.config.target_return, jnp.float32)
-        net = self.average if greedy else self.actor
-        return net(scale_observation(self, observation), action, returns, time)[..., -1, :]
-
-    def rescaled(self, scale: InputScale) -> Self:
-        """The same agent with another scale of its inputs."""
-        return rescale(self, scale)
-
-    def update(self, batch: Batch) -> tuple[Self, Metrics]:
-        """One step of the transformer."""
-        c, (key, drop_key) = self.config, jax.random.split(self.key)
-        batch = scale_batch(self, batch)
-        slope, metrics = eqx.filter_grad(self._loss, has_aux=True)(self.actor, batch, drop_key)
-        metrics["actor/gradient"] = optax.tree.norm(slope)
-        count = optax.tree_utils.tree_get(self.actor_state, "count")
-        rate = c.actor_rate * jnp.minimum((count + 1) / max(c.rate_rise, 1), 1.0)
-        change, actor_state = _optimiser(c, rate).update(slope, self.actor_state, eqx.filter(self.actor, eqx.is_array))
-        actor = eqx.apply_updates(self.actor, change)
-        average = follow(self.average, actor, c.average_rate, actor_state)
-        return type(self)(c, self.scale, key, actor, average, actor_state), metrics
-
-    def _loss(self, actor: SequenceActor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
-        inputs = batch.context_observation, batch.context_action, batch.context_return, batch.context_time
-        action = actor(*inputs, dropout=self.config.dropout, key=key)
-        size = action.shape[-1]
-        rows = losses.cloning_error(action.reshape(-1, size), batch.context_action.reshape(-1, size))
-        seen = (batch.context_time >= 0).reshape(-1)
-        loss = jnp.sum(rows * seen) / jnp.sum(seen)
-        return loss, {
-            "actor/loss": loss,
-            "actor/return": jnp.sum(batch.context_return.reshape(-1) * seen) / jnp.sum(seen),
-        }
-
-
-def _optimiser(config: Config, rate: float | Array) -> optax.GradientTransformation:
-    """AdamW on a clipped gradient."""
-    clip = optax.clip_by_global_norm(config.gradient_clip)
-    return optax.chain(clip, optax.adamw(rate, weight_decay=config.weight_decay))

@@ -7,6 +7,8 @@ the policy clones the stored actions, weighted by how much better than V they ar
 The order of a step: V, then the actor (with the new V), then Q (with the new V), then the target of Q.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -18,23 +20,102 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
-from tdinfonce.agents._common import (
-    begin,
-    copy,
-    descend,
-    follow,
-    input_scale,
-    polyak,
-    rescale,
-    scale_batch,
-    scale_observation,
-)
+from tdinfonce.agents._actor import act
+from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, copy, polyak
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ScalarCritic, smallest
 from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["OFFLINE", "OFFLINE_TRAINING", "Agent", "Config"]
+
+
+class Agent(eqx.Module):
+    """Actor, Q with its target, and V."""
+
+    config: Config = eqx.field(static=True)
+    inputs: Inputs
+    actor: PolicyLearner[Actor]
+    critic: Learner[ScalarCritic]
+    target: ScalarCritic
+    value: Learner[ScalarCritic]
+
+    def update(self, batch: Batch) -> tuple[Self, Metrics]:
+        """One step of V, actor and Q, then of the target."""
+        batch = self.inputs.batch(batch)
+        best = smallest(self.target(batch.observation, batch.action))
+        value, value_metrics = self.value.descend(self._value_loss, batch, best)
+        advantage = best - value.model(batch.observation)[0]
+        actor, actor_metrics = self.actor.descend(self._actor_loss, batch, advantage)
+        critic, critic_metrics = self.critic.descend(self._critic_loss, value.model, batch)
+        target = polyak(self.target, critic.model, self.config.target_rate)
+        new = replace(self, actor=actor, critic=critic, target=target, value=value)
+        return new, value_metrics | actor_metrics | critic_metrics
+
+    def _value_loss(self, value: ScalarCritic, batch: Batch, best: Array) -> tuple[Array, Metrics]:
+        values = value(batch.observation)[0]
+        loss = jnp.mean(losses.expectile(values, best, level=self.config.expectile_level))
+        return loss, {"critic/value_loss": loss, "critic/value": jnp.mean(values)}
+
+    def _actor_loss(self, actor: Actor, batch: Batch, advantage: Array) -> tuple[Array, Metrics]:
+        c = self.config
+        log_prob = actor.log_prob(batch.observation, batch.observation[..., :0], batch.action)
+        rows = losses.advantage_weighted(log_prob, advantage, sharpness=c.sharpness, max_weight=c.max_weight)
+        clipped = c.sharpness * advantage >= jnp.log(c.max_weight)
+        return jnp.mean(rows), {
+            "actor/loss": jnp.mean(rows),
+            "actor/advantage": jnp.mean(advantage),
+            "actor/clipped": jnp.mean(clipped),
+        }
+
+    def _critic_loss(self, critic: ScalarCritic, value: ScalarCritic, batch: Batch) -> tuple[Array, Metrics]:
+        following = value(batch.next_observation)[0]
+        goes_on = self.config.discount * (1 - batch.reward)
+        values = critic(batch.observation, batch.action)
+        errors = [losses.td_error(v, batch.reward - 1, following, discount=goes_on) for v in values]
+        loss = jnp.mean(jnp.stack(errors))
+        return loss, {"critic/loss": loss, "critic/reward": jnp.mean(batch.reward)}
+
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent."""
+        c, state, action = config, spec.observation_size, spec.action_size
+        actor_key, critic_key, value_key = jax.random.split(key, 3)
+        common: Any = {"hidden": c.hidden, "layer_norm": c.layer_norm}
+        actor = Actor(actor_key, state, 0, action, min_std=c.min_std, **common)
+        critic = ScalarCritic(critic_key, state + action, members=c.critics, **common)
+        value = ScalarCritic(value_key, state, **common)
+        return cls(
+            c,
+            Inputs.create(spec, scale, scaled=c.scale_inputs),
+            PolicyLearner.begin(actor, CosineAdam(c.actor_rate, c.decay_updates), c.average_rate),
+            Learner.begin(critic, Adam(c.critic_rate)),
+            copy(critic),
+            Learner.begin(value, Adam(c.critic_rate)),
+        )
+
+    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
+        """Sample an action, or take the mean of the averaged policy; the goal is the task's, whatever is asked."""
+        state = self.inputs.observation(observation)
+        return act(self.actor, state, state[..., :0], key, greedy=greedy, mean=True)
+
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs."""
+        return replace(self, inputs=self.inputs.rescaled(scale))
+
+
+@dataclass(frozen=True)
+class CosineAdam(Adam):
+    """Adam whose learning rate falls to zero along a cosine; over 0 updates: it does not."""
+
+    decay_updates: int
+
+    def at(self, updates: Any) -> optax.GradientTransformation:
+        """The step that follows so many updates."""
+        if not self.decay_updates:
+            return super().at(updates)
+        done = jnp.minimum(updates / self.decay_updates, 1.0)
+        return optax.adam(self.rate * (1 + jnp.cos(jnp.pi * done)) / 2)
 
 
 @dataclass(frozen=True)
@@ -60,7 +141,7 @@ class Config(Settings):
 
     @property
     def sampling(self) -> GoalSampling:
-        """The fields this agent needs."""
+        """The fields of a batch that this agent reads."""
         return GoalSampling(self.discount, fields=("observation", "action", "next_observation", "reward"))
 
 
@@ -79,89 +160,3 @@ OFFLINE = {
     ),
 }
 OFFLINE_TRAINING = {"paper": {"updates": 1_000_000}}
-
-
-class Agent(eqx.Module):
-    """Actor, Q with its target, V, and optimiser states."""
-
-    config: Config = eqx.field(static=True)
-    scale: InputScale
-    actor: Actor
-    average: Actor
-    critic: ScalarCritic
-    target: ScalarCritic
-    value: ScalarCritic
-    actor_state: object
-    critic_state: object
-    value_state: object
-
-    @classmethod
-    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
-        """A fresh agent."""
-        c, state, action = config, spec.observation_size, spec.action_size
-        actor_key, critic_key, value_key = jax.random.split(key, 3)
-        common: Any = {"hidden": c.hidden, "layer_norm": c.layer_norm}
-        actor = Actor(actor_key, state, 0, action, min_std=c.min_std, **common)
-        critic = ScalarCritic(critic_key, state + action, members=c.critics, **common)
-        value = ScalarCritic(value_key, state, **common)
-        states = begin(actor, c.actor_rate), begin(critic, c.critic_rate), begin(value, c.critic_rate)
-        scale = input_scale(spec, scale, use=c.scale_inputs)
-        return cls(c, scale, actor, copy(actor), critic, copy(critic), value, *states)
-
-    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the mean of the averaged policy; the goal is the task's, whatever is asked."""
-        state = scale_observation(self, observation)
-        nothing = state[..., :0]
-        return self.average.mean(state, nothing) if greedy else self.actor.sample(state, nothing, key)
-
-    def rescaled(self, scale: InputScale) -> Self:
-        """The same agent with another scale of its inputs."""
-        return rescale(self, scale)
-
-    def update(self, batch: Batch) -> tuple[Self, Metrics]:
-        """One step of V, actor and Q, then of the target."""
-        c, batch = self.config, scale_batch(self, batch)
-        best = smallest(self.target(batch.observation, batch.action))
-        gradient, value_metrics = eqx.filter_grad(self._value_loss, has_aux=True)(self.value, batch, best)
-        value, value_state = descend(self.value, gradient, self.value_state, c.critic_rate)
-        advantage = best - value(batch.observation)[0]
-        slope, actor_metrics = eqx.filter_grad(self._actor_loss, has_aux=True)(self.actor, batch, advantage)
-        actor, actor_state = descend(self.actor, slope, self.actor_state, self._actor_rate())
-        following = value(batch.next_observation)[0]
-        gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch, following)
-        critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
-        target = polyak(self.target, critic, c.target_rate)
-        average = follow(self.average, actor, c.average_rate, actor_state)
-        models = actor, average, critic, target, value
-        new = type(self)(c, self.scale, *models, actor_state, critic_state, value_state)
-        return new, value_metrics | actor_metrics | critic_metrics
-
-    def _value_loss(self, value: ScalarCritic, batch: Batch, best: Array) -> tuple[Array, Metrics]:
-        values = value(batch.observation)[0]
-        loss = jnp.mean(losses.expectile(values, best, level=self.config.expectile_level))
-        return loss, {"critic/value_loss": loss, "critic/value": jnp.mean(values)}
-
-    def _critic_loss(self, critic: ScalarCritic, batch: Batch, following: Array) -> tuple[Array, Metrics]:
-        goes_on = self.config.discount * (1 - batch.reward)
-        values = critic(batch.observation, batch.action)
-        errors = [losses.td_error(v, batch.reward - 1, following, discount=goes_on) for v in values]
-        loss = jnp.mean(jnp.stack(errors))
-        return loss, {"critic/loss": loss, "critic/reward": jnp.mean(batch.reward)}
-
-    def _actor_loss(self, actor: Actor, batch: Batch, advantage: Array) -> tuple[Array, Metrics]:
-        c = self.config
-        log_prob = actor.log_prob(batch.observation, batch.observation[..., :0], batch.action)
-        rows = losses.advantage_weighted(log_prob, advantage, sharpness=c.sharpness, max_weight=c.max_weight)
-        clipped = c.sharpness * advantage >= jnp.log(c.max_weight)
-        return jnp.mean(rows), {
-            "actor/loss": jnp.mean(rows),
-            "actor/advantage": jnp.mean(advantage),
-            "actor/clipped": jnp.mean(clipped),
-        }
-
-    def _actor_rate(self) -> float | Array:
-        c = self.config
-        if not c.decay_updates:
-            return c.actor_rate
-        done = jnp.minimum(optax.tree_utils.tree_get(self.actor_state, "count") / c.decay_updates, 1.0)
-        return c.actor_rate * (1 + jnp.cos(jnp.pi * done)) / 2

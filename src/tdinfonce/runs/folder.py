@@ -16,7 +16,7 @@ from typing import Any
 
 import tdinfonce
 from tdinfonce.errors import UserError
-from tdinfonce.system.files import METRICS, write_atomic, metric_lines, parse_json, read_json, read_metrics
+from tdinfonce.system.files import METRICS, metric_lines, parse_json, read_json, read_metrics, write_atomic
 from tdinfonce.system.machine import threads, visible_cores
 
 __all__ = ["RunFolder", "check_folder", "versions"]

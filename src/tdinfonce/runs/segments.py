@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as tensor_bytes
 
-from tdinfonce.system.files import write_atomic, read_bytes, sha256, sync_folder
+from tdinfonce.system.files import read_bytes, sha256, sync_folder, write_atomic
 
 if TYPE_CHECKING:
     from tdinfonce.data.replay import Replay

@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 import functools
-from types import SimpleNamespace
+import re
 from typing import Any
 
 import equinox as eqx
@@ -14,7 +14,8 @@ import pytest
 
 from helpers import planned
 from tdinfonce import agents
-from tdinfonce.agents._common import mix_goals, polyak, reached, scale_batch, training_goals
+from tdinfonce.agents._goals import GoalMix, actor_goals, reached
+from tdinfonce.agents._learner import Inputs, polyak
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
@@ -26,6 +27,8 @@ from tdinfonce.types import Batch, EnvSpec, Episode, InputScale
 
 SPEC = EnvSpec("test", observation_size=5, action_size=2, goal_size=3, episode_length=10, tolerance=0.8)
 every_agent = pytest.mark.parametrize("name", agents.names())
+OCCUPANCY = ["c-learning", "contrastive-nce", "contrastive-rl", "td-infonce"]
+"""Those that must have logits."""
 
 
 def data() -> Episodes:
@@ -137,7 +140,8 @@ def test_targets_move_by_the_target_rate(name: str) -> None:
     new, _ = update(agent, batch_for(config))
     for target, online in found.items():
         old = arrays(getattr(agent, target))
-        for was, now, goes_to in zip(old, arrays(getattr(new, target)), arrays(getattr(new, online)), strict=True):
+        followed = arrays(getattr(new, online).model)
+        for was, now, goes_to in zip(old, arrays(getattr(new, target)), followed, strict=True):
             np.testing.assert_allclose(now, was + config.target_rate * (goes_to - was), rtol=1e-4, atol=1e-7)
 
 
@@ -202,10 +206,98 @@ def test_every_setting_is_read(name: str) -> None:
         return eqx.filter(new, eqx.is_array)
 
     config = kind(**values)
+    read.clear()  # it was checked
     assert config.sampling == base.sampling
     sampled = read.copy()
     jax.eval_shape(life, jax.random.PRNGKey(0))
     assert read | sampled == set(values), f"{name}: read by nothing: {set(values) - read - sampled}"
+
+
+def used_fields(agent: Any, batch: Batch) -> set[str]:
+    """The fields of a batch that an update depends on, found by tracing it and walking back from its results."""
+    arrays, static = eqx.partition(agent, eqx.is_array)
+
+    def update(batch: Batch) -> Any:
+        new, metrics = eqx.combine(arrays, static).update(batch)
+        return eqx.filter(new, eqx.is_array), metrics
+
+    program = jax.make_jaxpr(update)(batch).jaxpr
+    alive = {id(variable) for variable in program.outvars}
+    for equation in reversed(program.eqns):
+        if alive & {id(variable) for variable in equation.outvars}:
+            alive |= {id(variable) for variable in equation.invars}
+    names = [name for name, value in batch._asdict().items() if value is not None]
+    return {name for name, variable in zip(names, program.invars, strict=True) if id(variable) in alive}
+
+
+def every_preset(name: str) -> list[Any]:
+    module = agents.load(name)
+    tables = [getattr(module, word, {}) for word in ("PRESETS", "OFFLINE")]
+    return [config for table in tables for config in table.values()]
+
+
+@every_agent
+def test_a_batch_holds_what_an_agent_reads_and_nothing_else(name: str) -> None:
+    """A field that is read but not declared is None, so the update fails."""
+    tiny = {"hidden": (8,), "goal_hidden": (8,), "projector_hidden": (8,), "dynamics_hidden": (8,), "width": 8}
+    for preset in every_preset(name):
+        known = {field.name for field in dataclasses.fields(preset)}
+        config = dataclasses.replace(preset, **{k: v for k, v in tiny.items() if k in known})
+        batch = batch_for(config)
+        sampled = {field for field, value in batch._asdict().items() if value is not None}
+        assert sampled == set(config.sampling.fields)
+        assert len(sampled) == len(config.sampling.fields), "each once"
+        assert used_fields(create(name, config), batch) == sampled
+
+
+def test_a_field_that_nobody_reads_is_found() -> None:
+    """The test above would fail: a field too many is seen, and one too few stops the update."""
+    config = small("gcbc")
+    batch, agent = batch_for(config), create("gcbc", config)
+    more = batch._replace(random_goal=batch.future_goal)
+    assert used_fields(agent, more) == set(config.sampling.fields)
+    with pytest.raises((TypeError, AttributeError)):
+        used_fields(agent, batch._replace(future_goal=None))
+
+
+def questions() -> list[jax.Array]:
+    """Observations, actions and goals of four rows, and six candidates."""
+    keys = jax.random.split(jax.random.PRNGKey(3), 4)
+    shapes = (4, 5), (4, 2), (4, 3), (6, 3)
+    return [jax.random.normal(key, shape) for key, shape in zip(keys, shapes, strict=True)]
+
+
+@every_agent
+def test_logits_have_a_row_for_each_question_and_a_column_for_each_candidate(name: str) -> None:
+    """If there are any: where the critic is a model of the occupancy."""
+    if hasattr(agents.load(name).Agent, "logits"):
+        found = create(name, small(name)).logits(*questions())
+        assert found.shape == (4, 6)
+        assert np.isfinite(found).all()
+    else:
+        assert name not in OCCUPANCY
+
+
+@pytest.mark.parametrize("name", OCCUPANCY)
+def test_logits_are_those_of_the_networks(name: str) -> None:
+    """The smaller of two critics', and not those of the target."""
+    agent = create(name, small(name, goal_hidden=(8,), critics=2))
+    if hasattr(agent, "target"):
+        agent = eqx.tree_at(lambda a: a.target, agent, jax.tree.map(lambda x: x * 3, agent.target))
+    state, action, goal, candidate = questions()
+    found = agent.logits(state, action, goal, candidate)
+    state, goal, candidate = (state - 1) / 2, (goal - 1) / 2, (candidate - 1) / 2  # SCALE; none is beyond the knee
+    left = jnp.concatenate([state, action, *([goal] if name == "td-infonce" else [])], axis=1)
+    critic = agent.critic.model
+    members = []
+    for one, two in zip(critic.left, critic.right, strict=True):
+        phi, psi = one(left), two(candidate)
+        if critic.normalise:
+            phi, psi = (x / jnp.linalg.norm(x, axis=1, keepdims=True) for x in (phi, psi))
+        members.append(jnp.einsum("ik,jk->ij", phi, psi) / jnp.exp(critic.log_temperature))
+    np.testing.assert_allclose(found, np.minimum(*members), rtol=1e-3, atol=1e-4)
+    assert (members[0] < members[1]).any()
+    assert (members[0] > members[1]).any(), "else nothing is told"
 
 
 @every_agent
@@ -217,11 +309,46 @@ def test_configs_are_frozen_documented_and_have_both_presets(name: str) -> None:
     for kind in (module.Config, OnlineConfig, OfflineConfig):
         assert kind.__dataclass_params__.frozen
         assert set(describe(kind)) == {field.name for field in dataclasses.fields(kind)}
+    assert all(text.endswith(".") and "  " not in text for text in describe(module.Config).values())
     ours = {field.name for field in dataclasses.fields(module.Config)}
     assert not any(ours & {field.name for field in dataclasses.fields(kind)} for kind in (OnlineConfig, OfflineConfig))
     for table, kind in (("OFFLINE_TRAINING", OfflineConfig), ("ONLINE_TRAINING", OnlineConfig)):
         training = {field.name for field in dataclasses.fields(kind)}
         assert all(set(changes) <= training for changes in getattr(module, table, {}).values())
+
+
+@every_agent
+def test_a_number_out_of_its_range_is_refused_in_one_line(name: str) -> None:
+    """Every number has two bounds, and no config can be made beyond them."""
+    config = agents.load(name).Config()
+    for field in dataclasses.fields(config):
+        if isinstance(getattr(config, field.name), bool | str):
+            continue
+        pair = isinstance(getattr(config, field.name), tuple)
+        for value in ((), (0,), (10**6,)) if pair else (-1, 10**13, "many"):
+            with pytest.raises(UserError, match=rf"^{field.name} (must|names)[^\n]*got [^\n]*$"):
+                dataclasses.replace(config, **{field.name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("td-infonce", {"average_rate": 5}, "average_rate must lie between 0 and 1; got 5"),
+        ("td-infonce", {"target_rate": 0}, "target_rate must be positive; got 0"),
+        ("gcbc", {"hidden": 64}, "hidden must be numbers like 256,256; got 64"),
+        ("gcbc", {"scale_inputs": 1}, "scale_inputs must be true or false; got 1"),
+        ("gcbc", {"torso": "con"}, "Did you mean 'conv'"),
+        ("td-infonce", {"critic_future_share": 0.7}, "critic_future_share and commanded_share are shares of one batch"),
+        ("qrl", {"commanded_share": 0.8}, "actor_future_share and commanded_share are shares of one batch"),
+        ("gc-iql", {"next_share": 0.6}, "future_share and next_share are shares of one batch: together at most 1"),
+        ("iql", {"expectile_level": 1.0}, "expectile_level must be at least 0 and below 1; got 1.0"),
+        ("dt", {"context": 1}, "context must be at least 2, the present step and one before it; got 1"),
+        ("dt", {"heads": 3}, "the width of dt must be a multiple of its heads; got 64 and 3"),
+    ],
+)
+def test_a_bad_setting_is_refused_wherever_a_config_is_built(name: str, changes: Any, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        dataclasses.replace(agents.load(name).Config(), **changes)
 
 
 def test_paper_preset_is_the_table_of_the_paper() -> None:
@@ -264,11 +391,9 @@ def test_ddpg_her_reward_is_zero_only_within_the_tolerance() -> None:
 
 
 def test_common_functions_by_hand() -> None:
-    mixed = mix_goals(jnp.zeros((4, 1)), jnp.ones((4, 1)), 0.25)
-    np.testing.assert_array_equal(mixed[:, 0], [1, 0, 0, 0])
     np.testing.assert_allclose(polyak(jnp.array([1.0]), jnp.array([3.0]), 0.25), [1.5])
-    raw = batch_for(small("gcbc"))
-    scaled = scale_batch(SimpleNamespace(config=small("gcbc"), scale=SCALE), raw)
+    raw = batch_for(small("td-infonce"))
+    scaled = Inputs.create(SPEC, SCALE, scaled=True).batch(raw)
     inside = np.abs((raw.observation - 1) / 2) < 5
     np.testing.assert_allclose(scaled.observation[inside], ((raw.observation - 1) / 2)[inside], rtol=1e-5)
     np.testing.assert_array_equal(scaled.action, raw.action)
@@ -278,17 +403,20 @@ def test_common_functions_by_hand() -> None:
 def test_inputs_that_are_not_scaled_are_raw() -> None:
     config = small("gcbc", scale_inputs=False)
     far = batch_for(config)._replace(observation=jnp.full((32, 5), 30.0))
-    seen = scale_batch(create("gcbc", config), far)
+    seen = create("gcbc", config).inputs.batch(far)
     jax.tree.map(np.testing.assert_array_equal, seen, far)
 
 
 def test_goals_of_the_rows_come_in_their_order() -> None:
     batch = batch_for(small("td-infonce"), shape=(8,))
-    goal = training_goals(batch, 0.5, 0.25)
+    goal = actor_goals(small("td-infonce", commanded_share=0.5, actor_future_share=0.25)).of(batch)
     np.testing.assert_array_equal(goal[:4], batch.commanded_goal[:4])
     np.testing.assert_array_equal(goal[4:6], batch.future_goal[4:6])
     np.testing.assert_array_equal(goal[6:], batch.random_goal[6:])
-    np.testing.assert_array_equal(training_goals(batch, 0.0, 1.0), batch.future_goal)
+    alone = GoalMix("random_goal", commanded_goal=0.0, future_goal=1.0)
+    assert alone.fields == ("future_goal",), "a kind without rows is not read"
+    np.testing.assert_array_equal(alone.of(batch), batch.future_goal)
+    assert GoalMix("random_goal", future_goal=0.0).fields == ("random_goal",)
 
 
 def test_monte_carlo_alone_ignores_the_target() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from helpers import run_online
 from tdinfonce import agents
-from tdinfonce.agents._common import reached, scale_batch
+from tdinfonce.agents._goals import reached
 from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
@@ -57,7 +57,7 @@ def members(network: Any) -> tuple[Any, ...]:
 
 def moved(agent: Any, new: Any, part: str) -> bool:
     """Whether every layer of every torso of a network, or of an ensemble of them, has learned something."""
-    torsos = [[member.torso.weights for member in members(getattr(a, part))] for a in (agent, new)]
+    torsos = [[member.torso.weights for member in members(getattr(a, part).model)] for a in (agent, new)]
     return all(
         not np.array_equal(old, now) for pair in zip(*torsos, strict=True) for old, now in zip(*pair, strict=True)
     )
@@ -94,7 +94,7 @@ def test_paper_preset_has_the_torso_of_the_paper(name: str) -> None:
 def test_images_are_bytes_from_the_replay_to_the_torso() -> None:
     ring, config = replay(), small("td-infonce")
     assert ring.observation.dtype == ring.goal.dtype == np.uint8
-    batch = scale_batch(create("td-infonce", config), batch_for(config))
+    batch = create("td-infonce", config).inputs.batch(batch_for(config))
     fields = {name: value for name, value in batch._asdict().items() if value is not None and np.ndim(value) == 4}
     assert set(fields) == {name for name in config.sampling.fields if "observation" in name or name.endswith("goal")}
     assert all(value.dtype == jnp.uint8 for value in fields.values())

@@ -13,7 +13,7 @@ pytest.importorskip("gymnasium_robotics")
 
 from helpers import planned
 from tdinfonce import agents, experiments
-from tdinfonce.agents._common import training_goals
+from tdinfonce.agents._goals import actor_goals
 from tdinfonce.analysis import grid as draw
 from tdinfonce.analysis import interpolation
 from tdinfonce.cli import main
@@ -75,7 +75,7 @@ def test_far_goals_are_learned_from_where_the_maze_is_large() -> None:
     for env in ("antmaze-umaze", "antmaze-medium-diverse"):
         config = planned(env, "td-infonce", "fast", 0, data="data").agent_config
         batch = sample(episodes, np.random.default_rng(0), (20_000,), config.sampling)
-        goal = training_goals(batch, config.commanded_share, config.actor_future_share)
+        goal = actor_goals(config).of(batch)
         share[env] = float(np.mean(np.linalg.norm(goal - batch.observation[:, :2], axis=1) > 24))
     assert share["antmaze-medium-diverse"] > 2 * share["antmaze-umaze"], share
 
@@ -87,7 +87,7 @@ def test_policies_fitted_by_likelihood_act_by_their_mean(name: str) -> None:
     agent = agents.load(name).Agent.create(jax.random.PRNGKey(0), spec, config)
     state, goal = np.ones(4, np.float32), np.ones(2, np.float32)
     action = agent.act(state, goal, jax.random.PRNGKey(1), greedy=True)
-    actor = getattr(agent, "average", None) or agent.actor
+    actor = agent.actor.average
     np.testing.assert_allclose(action, actor.mean(state, goal), rtol=1e-5)
     assert np.abs(actor.mean(state, goal) - actor.mode(state, goal)).max() > 1e-4, "else nothing is told"
 

@@ -175,7 +175,7 @@ def test_a_remembering_policy_sees_the_steps_before() -> None:
 def test_dt_looks_neither_at_padding_nor_ahead() -> None:
     config = dataclasses.replace(agents.load("dt").Config(), width=8, context=4)
     agent = create(agents.load("dt").Agent.create, jax.random.PRNGKey(0), EnvSpec("test", 3, 2, 2, 9), config, None)
-    act, actor = eqx.filter_jit(type(agent).act), eqx.filter_jit(agent.actor)
+    act, actor = eqx.filter_jit(type(agent).act), eqx.filter_jit(agent.actor.model)
     key, goal = jax.random.PRNGKey(1), jnp.zeros(2)
     observation, past = jax.random.normal(key, (3,)), jax.random.normal(key, (3, 3))
     alone = act(agent, observation, goal, key)
@@ -200,7 +200,7 @@ def test_td3_bc_moves_its_policy_every_second_time() -> None:
     weights = []
     for _ in range(3):
         agent, _ = update(agent, batch)
-        weights.append(np.array(agent.actor.net.weights[0]))
+        weights.append(np.array(agent.actor.model.net.weights[0]))
     np.testing.assert_array_equal(weights[0], weights[1])
     assert not np.array_equal(weights[1], weights[2])
 
@@ -208,13 +208,18 @@ def test_td3_bc_moves_its_policy_every_second_time() -> None:
 def test_gc_iql_counts_a_goal_as_reached_only_at_the_next_state() -> None:
     module = agents.load("gc-iql")
     config = dataclasses.replace(module.Config(), hidden=(8,), next_share=0.25, future_share=0.5)
-    agent = module.Agent.create(jax.random.PRNGKey(0), envs.make("point").spec, config)
     batch = offline.sample(random_walks(), np.random.default_rng(0), (64,), config.sampling)
-    goal, reached = agent._goals(batch)
+    goal = config.value_goals.of(batch)
     np.testing.assert_array_equal(goal[:16], batch.next_goal[:16])
-    np.testing.assert_array_equal(reached[:16], 1)
     np.testing.assert_array_equal(goal[16:48], batch.future_goal[16:48])
-    np.testing.assert_array_equal(reached[48:], 0)
+    np.testing.assert_array_equal(goal[48:], batch.random_goal[48:])
+    same = np.all(np.asarray(goal) == batch.next_goal, axis=1)
+    assert same[:16].all()
+    assert not same[48:].any()
+    for shares, reached in (((0.25, 0.5), same.mean()), ((1.0, 0.0), 1), ((0.0, 0.0), 0)):
+        config = dataclasses.replace(config, next_share=shares[0], future_share=shares[1])
+        agent = module.Agent.create(jax.random.PRNGKey(0), envs.make("point").spec, config)
+        assert agent.update(batch)[1]["critic/reached"] == reached
 
 
 def test_the_offline_presets_are_those_of_the_paper_and_of_its_release() -> None:
@@ -350,7 +355,7 @@ def test_an_agent_that_is_not_finite_is_never_saved(
 
     def update(agent: Any, batches: Any, original: Any = offline.update_many) -> Any:
         agent, metrics = original(agent, batches)
-        bad = eqx.tree_at(lambda a: a.actor.body.biases[0], agent, agent.actor.body.biases[0].at[0].set(jnp.nan))
+        bad = eqx.tree_at(lambda a: a.actor.model.body.biases[0], agent, replace_fn=lambda x: x.at[0].set(jnp.nan))
         return (bad if spoil[0] else agent), metrics
 
     monkeypatch.setattr(offline._Run, "iterate", iterate)

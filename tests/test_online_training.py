@@ -211,9 +211,9 @@ def test_the_scale_is_measured_anew_as_the_run_grows() -> None:
     spec = plan.make_env().spec
     agent = plan.create_agent(spec, 0)
     wide = InputScale(*(np.full_like(x, 3) for x in InputScale.identity(spec)))
-    np.testing.assert_array_equal(agent.rescaled(wide).scale.goal_std, [3, 3])
+    np.testing.assert_array_equal(agent.rescaled(wide).inputs.scale.goal_std, [3, 3])
     raw = planned("point", "gcbc", "paper", 0).create_agent(spec, 0)
-    np.testing.assert_array_equal(raw.rescaled(wide).scale.goal_std, [1, 1])
+    np.testing.assert_array_equal(raw.rescaled(wide).inputs.scale.goal_std, [1, 1])
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep memory in their own ways")

@@ -10,7 +10,7 @@ import pytest
 
 from helpers import planned
 from tdinfonce import agents
-from tdinfonce.agents._common import propose
+from tdinfonce.agents._actor import propose
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
 from tdinfonce.training.compiled import update_many
@@ -77,7 +77,7 @@ def learned_distances(label: np.ndarray, updates: int, **settings: Any) -> tuple
     walks, rng = random_walks(label), np.random.default_rng(1)
     for _ in range(updates // 50):
         agent, _ = update_many(agent, sample(walks, rng, (50, 128), config.sampling))
-    (critic,) = agent.critic
+    (critic,) = agent.critic.model
     cells, goals = critic.embed(jnp.eye(len(CELLS))), critic.embed_goal(jnp.eye(count))
 
     def measure(ends: Any) -> np.ndarray:
@@ -123,17 +123,17 @@ def test_the_multiplier_grows_while_the_constraint_is_violated() -> None:
     for tolerance, sign in ((0.0, 1), (1e3, -1)):
         config = dataclasses.replace(QRL.Config(), **(SMALL | {"local_tolerance": tolerance, "multiplier": 2.0}))
         agent = QRL.Agent.create(jax.random.PRNGKey(0), spec, config)
-        before = float(jax.nn.softplus(agent.raw_multiplier)[0])
+        before = float(jax.nn.softplus(agent.multiplier.model)[0])
         assert before == pytest.approx(2.0, rel=1e-5)
         agent, _ = update_many(agent, sample(walks, rng, (20, 64), config.sampling))
-        after = float(jax.nn.softplus(agent.raw_multiplier)[0])
+        after = float(jax.nn.softplus(agent.multiplier.model)[0])
         assert sign * (after - before) > 0
 
 
 def test_a_large_multiplier_stays_finite() -> None:
     spec = EnvSpec("maze", 3, action_size=2, goal_size=3, episode_length=20)
     agent = QRL.Agent.create(jax.random.PRNGKey(0), spec, dataclasses.replace(QRL.Config(), multiplier=300.0))
-    assert float(jax.nn.softplus(agent.raw_multiplier)[0]) == pytest.approx(300.0)
+    assert float(jax.nn.softplus(agent.multiplier.model)[0]) == pytest.approx(300.0)
 
 
 def trained(updates: int, **settings: Any) -> tuple[Any, list[Any], Any]:
@@ -152,7 +152,7 @@ def test_the_policy_trusts_the_member_that_says_farther() -> None:
     agent, _, batch = trained(5, critics=2)
     said = [
         np.asarray(m.distance(m.predict(m.embed(batch.observation), batch.action), m.embed_goal(batch.random_goal)))
-        for m in agent.critic
+        for m in agent.critic.model
     ]
     assert (said[0] > said[1]).any()
     assert (said[0] < said[1]).any(), "the members must differ for the test to mean something"
@@ -161,8 +161,8 @@ def test_the_policy_trusts_the_member_that_says_farther() -> None:
 
 
 def entropy(agent: Any, batch: Any) -> float:
-    action, *_ = propose(agent.actor, batch.observation, batch.random_goal, jax.random.PRNGKey(1))
-    return -float(jnp.mean(agent.actor.log_prob(batch.observation, batch.random_goal, action)))
+    action, *_ = propose(agent.actor.model, batch.observation, batch.random_goal, jax.random.PRNGKey(1))
+    return -float(jnp.mean(agent.actor.model.log_prob(batch.observation, batch.random_goal, action)))
 
 
 def test_entropy_is_kept_by_its_weight() -> None:
@@ -184,16 +184,16 @@ def test_the_weight_of_the_entropy_falls_while_there_is_enough() -> None:
 def test_cloning_makes_the_stored_actions_likelier() -> None:
     def likelihood(weight: float) -> float:
         agent, _, batch = trained(100, cloning_weight=weight)
-        return float(jnp.mean(agent.actor.log_prob(batch.observation, batch.future_goal, batch.action)))
+        return float(jnp.mean(agent.actor.model.log_prob(batch.observation, batch.future_goal, batch.action)))
 
     assert likelihood(10.0) > likelihood(0.0) + 0.5
 
 
 def test_the_other_head_can_be_chosen() -> None:
     agent, (_, last), _ = trained(5, mrn=True)
-    assert type(agent.critic[0].head).__name__ == "MRN"
+    assert type(agent.critic.model[0].head).__name__ == "MRN"
     assert np.isfinite(last["critic/loss"])
-    assert type(trained(1)[0].critic[0].head).__name__ == "IQE"
+    assert type(trained(1)[0].critic.model[0].head).__name__ == "IQE"
 
 
 def test_presets_are_those_of_the_original() -> None:

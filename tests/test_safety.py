@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import json
 import os
 import re
 import shutil
@@ -150,19 +149,6 @@ def test_a_dead_environment_is_replaced(tmp_path: Path) -> None:
 
 def test_a_hanging_environment_is_replaced(tmp_path: Path) -> None:
     assert safety.KEPT["hang"](safety.hang(tmp_path))
-
-
-@pytest.mark.parametrize("form", [1, 2])
-def test_old_checkpoints_load_for_ever(form: int, tmp_path: Path) -> None:
-    shutil.copytree(FIXTURES / f"format-{form}", tmp_path / "run")
-    expected = json.loads((FIXTURES / f"format-{form}" / "expected.json").read_text())
-    policy = tdinfonce.load(str(tmp_path / "run"))
-    action = policy.act(np.array([0.1, -0.2]), np.array([0.5, 0.5]))
-    np.testing.assert_allclose(action, expected["action"], rtol=1e-5)
-    replay = Replay(policy.spec, 100)
-    loaded = checkpoint.load(tmp_path / "run", "agent", "progress", replay=replay)
-    assert (loaded.counters["env_steps"], replay.added, len(replay)) == (200, 10, 5)
-    np.testing.assert_allclose(replay.observation.sum(), expected["observations"], rtol=1e-6)
 
 
 def test_the_replay_is_written_once(finished: Path) -> None:

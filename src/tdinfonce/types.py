@@ -156,8 +156,6 @@ class Batch(NamedTuple):
     """a_t"""
     next_observation: Any
     """s_{t+1}"""
-    next_action: Any
-    """a_{t+1}; zeros behind the last action of an episode."""
     next_goal: Any
     """The next state as a goal."""
     future_goal: Any
@@ -196,7 +194,8 @@ class GoalSampling(NamedTuple):
     context: int = 0
     """How many states up to the present one an agent that reads sequences wants to see; 0: none."""
     fields: tuple[str, ...] = Batch._fields[: Batch._fields.index("reward")]
-    """The fields of a batch that the agent reads; the others are None. Rewards and contexts must be asked for."""
+    """The fields of a batch that the agent reads, no more and no less; the others are None. The default is all of them
+    but rewards and contexts."""
 
     @property
     def of_one_task(self) -> bool:
@@ -287,7 +286,11 @@ class GoalEnv(Protocol):
 
 
 class Agent(Protocol):
-    """An immutable value that learns: `update` returns a new one."""
+    """An immutable value that learns: `update` returns a new one.
+
+    One whose critic is a model of the occupancy also has ``logits(observation, action, goal, candidates)``: of each row
+    and each candidate, how much likelier than by chance the candidate is in the discounted future, in the log.
+    """
 
     @classmethod
     def create(cls, key: Any, spec: EnvSpec, config: Any, scale: InputScale | None = None) -> Self:

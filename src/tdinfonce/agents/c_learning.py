@@ -7,7 +7,9 @@ next state, where the policy acts for that same state as its goal. The policy ma
 The actor sees the critic from before its step.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from typing import Self
 
 import equinox as eqx
@@ -16,142 +18,43 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
-from tdinfonce.agents._common import (
-    act,
-    begin,
-    contrastive_networks,
-    copy,
-    descend,
-    follow,
-    input_scale,
-    maximise_logit,
-    polyak,
-    rescale,
-    scale_batch,
-)
+from tdinfonce.agents import _fields as fields
+from tdinfonce.agents._actor import act
+from tdinfonce.agents._critic import candidate_logits, contrastive_learners, maximise_logit
+from tdinfonce.agents._goals import actor_goals, check_shares, reads
+from tdinfonce.agents._learner import Inputs, Learner, PolicyLearner, copy, polyak
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic, pair_logits, smallest
+from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["PRESETS", "Agent", "Config"]
 
 
-@dataclass(frozen=True)
-class Config:
-    """Hyper-parameters; the defaults are the preset `fast`."""
-
-    discount: float = 0.95
-    """Of the occupancy: 1 / (1 - discount) steps is the horizon."""
-    target_rate: float = 0.02
-    """How far the target critic moves to the critic at each update."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of every network."""
-    goal_hidden: tuple[int, ...] = (128, 128)
-    """Widths of the hidden layers of ψ, whose input is only a goal."""
-    representation_size: int = 64
-    """Length of φ and ψ."""
-    critics: int = 2
-    """Members of the critic's ensemble; the smallest logit counts."""
-    max_weight: float = 20.0
-    """The odds of the target classifier are clipped to this."""
-    layer_norm: bool = False
-    """Whether hidden layers are standardised."""
-    torso: str = "patches"
-    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
-    critic_rate: float = 1e-3
-    """Learning rate of the critic."""
-    actor_rate: float = 1e-3
-    """Learning rate of the actor."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    min_std: float = 0.1
-    """Smallest standard deviation of the policy before squashing."""
-    mean_penalty: float = 0.01
-    """Weight of the squared location of the policy before squashing: keeps it out of the flat part of tanh."""
-    commanded_share: float = 0.4
-    """Share of goals that were commanded among the goals the actor is trained on."""
-    actor_future_share: float = 0.3
-    """Share of future goals among them; the others are random states."""
-
-    @property
-    def sampling(self) -> GoalSampling:
-        """The goals this agent needs."""
-        return GoalSampling(self.discount)
-
-
-PRESETS = {
-    "fast": Config(),
-    "paper": Config(
-        discount=0.99,
-        target_rate=0.005,
-        hidden=(512,) * 4,
-        goal_hidden=(512,) * 4,
-        torso="conv",
-        critic_rate=3e-4,
-        actor_rate=3e-4,
-        average_rate=1.0,
-        scale_inputs=False,
-        min_std=1e-6,
-        mean_penalty=0.0,
-        commanded_share=0.0,
-        actor_future_share=0.5,
-    ),
-}
-
-
 class Agent(eqx.Module):
-    """Actor, critic, target critic and optimiser states."""
+    """Actor, critic and target critic."""
 
     config: Config = eqx.field(static=True)
     key: Array
-    scale: InputScale
-    actor: Actor
-    average: Actor
-    critic: ContrastiveCritic
+    inputs: Inputs
+    actor: PolicyLearner[Actor]
+    critic: Learner[ContrastiveCritic]
     target: ContrastiveCritic
-    actor_state: object
-    critic_state: object
-
-    @classmethod
-    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
-        """A fresh agent."""
-        c, (key, first) = config, jax.random.split(key)
-        actor, critic = contrastive_networks(first, spec, c, conditioned=False, normalise=False)
-        scale = input_scale(spec, scale, use=c.scale_inputs)
-        states = begin(actor, c.actor_rate), begin(critic, c.critic_rate)
-        return cls(config, key, scale, actor, copy(actor), critic, copy(critic), *states)
-
-    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the mode of the averaged policy."""
-        return act(self, observation, goal, key, greedy=greedy)
-
-    def rescaled(self, scale: InputScale) -> Self:
-        """The same agent with another scale of its inputs."""
-        return rescale(self, scale)
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters, then of the target."""
-        c = self.config
         key, critic_key, actor_key = jax.random.split(self.key, 3)
-        batch = scale_batch(self, batch)
-        gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch, critic_key)
-        actor_gradient = eqx.filter_grad(maximise_logit, has_aux=True)
-        slope, actor_metrics = actor_gradient(self.actor, self.critic, batch, actor_key, c)
-        critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
-        actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
-        target = polyak(self.target, critic, c.target_rate)
-        average = follow(self.average, actor, c.average_rate, actor_state)
-        new = type(self)(c, key, self.scale, actor, average, critic, target, actor_state, critic_state)
-        return new, critic_metrics | actor_metrics
+        batch = self.inputs.batch(batch)
+        critic, critic_metrics = self.critic.descend(self._critic_loss, batch, critic_key)
+        actor, actor_metrics = self.actor.descend(self._actor_loss, batch, actor_key)
+        target = polyak(self.target, critic.model, self.config.target_rate)
+        return replace(self, key=key, actor=actor, critic=critic, target=target), critic_metrics | actor_metrics
 
     def _critic_loss(self, critic: ContrastiveCritic, batch: Batch, key: Array) -> tuple[Array, Metrics]:
         c = self.config
         critic = critic.with_fixed_temperature()
         random = batch.random_goal
-        next_action = self.actor.sample(batch.next_observation, random, key)
+        next_action = self.actor.model.sample(batch.next_observation, random, key)
         later = self.target.embed(batch.next_observation, next_action)
         target_logits = smallest(pair_logits(later, self.target.embed_goal(random)))
 
@@ -171,3 +74,73 @@ class Agent(eqx.Module):
             "critic/random_logit": jnp.mean(random_logits[0]),
             "critic/weight": jnp.mean(jnp.minimum(jnp.exp(target_logits), c.max_weight)),
         }
+
+    def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
+        return maximise_logit(actor, self.critic.model, batch, key, self.config)
+
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent."""
+        key, first = jax.random.split(key)
+        actor, critic = contrastive_learners(first, spec, config)
+        inputs = Inputs.create(spec, scale, scaled=config.scale_inputs)
+        return cls(config, key, inputs, actor, critic, copy(critic.model))
+
+    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
+        """Sample an action, or take the mode of the averaged policy."""
+        state, target = self.inputs.observation(observation), self.inputs.goal(goal)
+        return act(self.actor, state, target, key, greedy=greedy)
+
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs."""
+        return replace(self, inputs=self.inputs.rescaled(scale))
+
+    def logits(self, observation: Array, action: Array, goal: Array, candidates: Array) -> Array:
+        """The smallest f(s, a, u) of the critics: rows are s and a, columns the candidates u; g does not matter."""
+        left = self.critic.model.embed(self.inputs.observation(observation), action)
+        return candidate_logits(self.critic.model, self.inputs, left, candidates)
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Hyper-parameters; the defaults are the preset `fast`."""
+
+    discount: float = fields.discount(0.95, "Of the occupancy: 1 / (1 - discount) steps is the horizon.")
+    target_rate: float = fields.target_rate(0.02)
+    hidden: tuple[int, ...] = fields.hidden((256, 256))
+    goal_hidden: tuple[int, ...] = fields.goal_hidden((128, 128))
+    representation_size: int = fields.representation_size(64)
+    critics: int = fields.critics(2)
+    max_weight: float = fields.max_weight(20.0, "The odds of the target classifier are clipped to this.")
+    layer_norm: bool = fields.layer_norm(False)
+    torso: str = fields.torso("patches")
+    critic_rate: float = fields.critic_rate(1e-3)
+    actor_rate: float = fields.actor_rate(1e-3)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    min_std: float = fields.min_std(0.1)
+    mean_penalty: float = fields.mean_penalty(0.01)
+    commanded_share: float = fields.commanded_share(0.4)
+    actor_future_share: float = fields.actor_future_share(0.3)
+
+    def check(self) -> None:
+        """Refuse shares of more than the whole."""
+        check_shares(self, "actor_future_share", "commanded_share")
+
+    @property
+    def sampling(self) -> GoalSampling:
+        """The fields of a batch that this agent reads, and the law of its goals."""
+        steps = "observation", "action", "next_observation", "next_goal"
+        return GoalSampling(self.discount, fields=reads(*steps, "random_goal", actor_goals(self)))
+
+
+PRESETS = {
+    "fast": Config(),
+    "paper": Config(
+        **fields.PAPER,
+        target_rate=0.005,
+        critic_rate=3e-4,
+        actor_rate=3e-4,
+        actor_future_share=0.5,
+    ),
+}

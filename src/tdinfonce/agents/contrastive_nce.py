@@ -6,156 +6,115 @@ true, the rest is not. The optimum is identified (no free constant), so the poli
 The actor sees the critic from before its step.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from typing import Self
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
-from tdinfonce.agents._common import (
-    act,
-    begin,
-    contrastive_networks,
-    copy,
-    descend,
-    follow,
-    input_scale,
-    maximise_logit,
-    rescale,
-    scale_batch,
-)
+from tdinfonce.agents import _fields as fields
+from tdinfonce.agents._actor import act
+from tdinfonce.agents._critic import candidate_logits, contrastive_learners, maximise_logit, recognise_futures
+from tdinfonce.agents._goals import actor_goals, check_shares, reads
+from tdinfonce.agents._learner import Inputs, Learner, PolicyLearner
 from tdinfonce.networks.actor import Actor
-from tdinfonce.networks.critic import ContrastiveCritic, logits
+from tdinfonce.networks.critic import ContrastiveCritic
+from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["PRESETS", "Agent", "Config"]
 
 
-@dataclass(frozen=True)
-class Config:
-    """Hyper-parameters; the defaults are the preset `fast`."""
-
-    discount: float = 0.95
-    """Of the geometric law of the future goals."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of every network."""
-    goal_hidden: tuple[int, ...] = (128, 128)
-    """Widths of the hidden layers of ψ, whose input is only a goal."""
-    representation_size: int = 64
-    """Length of φ and ψ."""
-    critics: int = 1
-    """Members of the critic's ensemble; the smallest logit counts."""
-    normalise: bool = False
-    """Whether φ and ψ have length one; then logits are divided by the temperature."""
-    temperature: float = 1.0
-    """Logits are divided by it."""
-    learn_temperature: bool = False
-    """Whether the temperature is learned with the critic."""
-    layer_norm: bool = False
-    """Whether hidden layers are standardised."""
-    torso: str = "patches"
-    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
-    critic_rate: float = 1e-3
-    """Learning rate of the critic."""
-    actor_rate: float = 1e-3
-    """Learning rate of the actor."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    min_std: float = 0.1
-    """Smallest standard deviation of the policy before squashing."""
-    mean_penalty: float = 1.0
-    """Weight of the squared location of the policy before squashing: keeps it out of the flat part of tanh."""
-    commanded_share: float = 0.4
-    """Share of goals that were commanded among the goals the actor is trained on."""
-    actor_future_share: float = 0.3
-    """Share of future goals among them; the others are random states."""
-
-    @property
-    def sampling(self) -> GoalSampling:
-        """The goals this agent needs."""
-        return GoalSampling(self.discount)
-
-
-PRESETS = {
-    "fast": Config(),
-    "paper": Config(
-        discount=0.99,
-        hidden=(512,) * 4,
-        goal_hidden=(512,) * 4,
-        torso="conv",
-        critic_rate=3e-4,
-        actor_rate=3e-4,
-        average_rate=1.0,
-        scale_inputs=False,
-        min_std=1e-6,
-        mean_penalty=0.0,
-        commanded_share=0.0,
-        actor_future_share=0.5,
-    ),
-}
-
-
 class Agent(eqx.Module):
-    """Actor, critic and optimiser states; Monte Carlo needs no target network."""
+    """Actor and critic; Monte Carlo needs no target network."""
 
     config: Config = eqx.field(static=True)
     key: Array
-    scale: InputScale
-    actor: Actor
-    average: Actor
-    critic: ContrastiveCritic
-    actor_state: object
-    critic_state: object
+    inputs: Inputs
+    actor: PolicyLearner[Actor]
+    critic: Learner[ContrastiveCritic]
+
+    def update(self, batch: Batch) -> tuple[Self, Metrics]:
+        """One step of critic and actor on the same old parameters."""
+        key, actor_key = jax.random.split(self.key)
+        batch = self.inputs.batch(batch)
+        critic, critic_metrics = self.critic.descend(self._critic_loss, batch)
+        actor, actor_metrics = self.actor.descend(self._actor_loss, batch, actor_key)
+        return replace(self, key=key, actor=actor, critic=critic), critic_metrics | actor_metrics
+
+    def _critic_loss(self, critic: ContrastiveCritic, batch: Batch) -> tuple[Array, Metrics]:
+        return recognise_futures(critic, batch, losses.binary_nce, learn_temperature=self.config.learn_temperature)
+
+    def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
+        return maximise_logit(actor, self.critic.model, batch, key, self.config)
 
     @classmethod
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
         """A fresh agent."""
         c, (key, first) = config, jax.random.split(key)
-        actor, critic = contrastive_networks(
-            first, spec, c, conditioned=False, normalise=c.normalise, temperature=c.temperature
-        )
-        scale = input_scale(spec, scale, use=c.scale_inputs)
-        states = begin(actor, c.actor_rate), begin(critic, c.critic_rate)
-        return cls(config, key, scale, actor, copy(actor), critic, *states)
+        learners = contrastive_learners(first, spec, c, normalise=c.normalise, temperature=c.temperature)
+        return cls(c, key, Inputs.create(spec, scale, scaled=c.scale_inputs), *learners)
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
         """Sample an action, or take the mode of the averaged policy."""
-        return act(self, observation, goal, key, greedy=greedy)
+        state, target = self.inputs.observation(observation), self.inputs.goal(goal)
+        return act(self.actor, state, target, key, greedy=greedy)
 
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""
-        return rescale(self, scale)
+        return replace(self, inputs=self.inputs.rescaled(scale))
 
-    def update(self, batch: Batch) -> tuple[Self, Metrics]:
-        """One step of critic and actor on the same old parameters."""
-        c = self.config
-        key, actor_key = jax.random.split(self.key)
-        batch = scale_batch(self, batch)
-        gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch)
-        actor_gradient = eqx.filter_grad(maximise_logit, has_aux=True)
-        slope, actor_metrics = actor_gradient(self.actor, self.critic, batch, actor_key, c)
-        critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
-        actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
-        average = follow(self.average, actor, c.average_rate, actor_state)
-        new = type(self)(c, key, self.scale, actor, average, critic, actor_state, critic_state)
-        return new, critic_metrics | actor_metrics
+    def logits(self, observation: Array, action: Array, goal: Array, candidates: Array) -> Array:
+        """The smallest f(s, a, u) of the critics: rows are s and a, columns the candidates u; g does not matter."""
+        left = self.critic.model.embed(self.inputs.observation(observation), action)
+        return candidate_logits(self.critic.model, self.inputs, left, candidates)
 
-    def _critic_loss(self, critic: ContrastiveCritic, batch: Batch) -> tuple[Array, Metrics]:
-        c = self.config
-        if not c.learn_temperature:
-            critic = critic.with_fixed_temperature()
-        future_logits = logits(critic.embed(batch.observation, batch.action), critic.embed_goal(batch.future_goal))
-        loss = jnp.mean(jnp.stack([losses.binary_nce(x) for x in future_logits]))
-        rows = len(batch.action)
-        return loss, {
-            "critic/loss": loss,
-            "critic/accuracy": jnp.mean(jnp.argmax(future_logits[0], axis=1) == jnp.arange(rows)),
-            "critic/positive_logit": jnp.mean(jnp.diagonal(future_logits[0])),
-            "critic/temperature": jnp.exp(critic.log_temperature),
-        }
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Hyper-parameters; the defaults are the preset `fast`."""
+
+    discount: float = fields.discount(0.95, "Of the geometric law of the future goals.")
+    hidden: tuple[int, ...] = fields.hidden((256, 256))
+    goal_hidden: tuple[int, ...] = fields.goal_hidden((128, 128))
+    representation_size: int = fields.representation_size(64)
+    critics: int = fields.critics(1)
+    normalise: bool = fields.normalise(
+        False, "Whether φ and ψ have length one; then logits are divided by the temperature."
+    )
+    temperature: float = fields.temperature(1.0)
+    learn_temperature: bool = fields.learn_temperature(False)
+    layer_norm: bool = fields.layer_norm(False)
+    torso: str = fields.torso("patches")
+    critic_rate: float = fields.critic_rate(1e-3)
+    actor_rate: float = fields.actor_rate(1e-3)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    min_std: float = fields.min_std(0.1)
+    mean_penalty: float = fields.mean_penalty(1.0)
+    commanded_share: float = fields.commanded_share(0.4)
+    actor_future_share: float = fields.actor_future_share(0.3)
+
+    def check(self) -> None:
+        """Refuse shares of more than the whole."""
+        check_shares(self, "actor_future_share", "commanded_share")
+
+    @property
+    def sampling(self) -> GoalSampling:
+        """The fields of a batch that this agent reads, and the law of its goals."""
+        return GoalSampling(self.discount, fields=reads("observation", "action", "future_goal", actor_goals(self)))
+
+
+PRESETS = {
+    "fast": Config(),
+    "paper": Config(
+        **fields.PAPER,
+        critic_rate=3e-4,
+        actor_rate=3e-4,
+        actor_future_share=0.5,
+    ),
+}

@@ -1,13 +1,14 @@
 """DDPG with hindsight experience replay: Q-learning for reaching, with goals exchanged for states that were reached.
 
 The reward is -1 until the next state lies within the environment's tolerance of the goal (an image: equals it), then 0.
-Most goals are later
-states of the same episode (uniformly drawn), so rewards of 0 are frequent.
+Most goals are later states of the same episode (uniformly drawn), so rewards of 0 are frequent.
 
 The actor sees the critic from before its step.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import equinox as eqx
@@ -16,134 +17,40 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
-from tdinfonce.agents._common import (
-    actor_inputs,
-    begin,
-    copy,
-    critic_inputs,
-    descend,
-    follow,
-    input_scale,
-    mix_goals,
-    polyak,
-    reached,
-    rescale,
-    scale_batch,
-    scale_goal,
-    scale_observation,
-)
+from tdinfonce.agents import _fields as fields
+from tdinfonce.agents._actor import actor_inputs
+from tdinfonce.agents._critic import critic_inputs
+from tdinfonce.agents._goals import GoalMix, reached, reads
+from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, copy, polyak
 from tdinfonce.errors import UserError
 from tdinfonce.networks.actor import DeterministicActor
 from tdinfonce.networks.critic import ScalarCritic, smallest
+from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["ONLINE_TRAINING", "PRESETS", "Agent", "Config"]
 
 
-@dataclass(frozen=True)
-class Config:
-    """Hyper-parameters; the defaults are the preset `fast`."""
-
-    discount: float = 0.95
-    """Of the return."""
-    target_rate: float = 0.02
-    """How far the target networks move to the online ones at each update."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of every network."""
-    critics: int = 1
-    """Members of the critic's ensemble; the smallest value counts. 2 is TD3's remedy for overestimation."""
-    layer_norm: bool = False
-    """Whether hidden layers are standardised."""
-    torso: str = "patches"
-    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
-    critic_rate: float = 1e-3
-    """Learning rate of the critic."""
-    actor_rate: float = 1e-3
-    """Learning rate of the actor."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    future_share: float = 0.8
-    """Share of the goals that are later states of the same episode; the others are those that were commanded."""
-    action_penalty: float = 0.1
-    """Weight of the mean squared action in the actor's loss: keeps it out of the flat part of tanh."""
-
-    @property
-    def sampling(self) -> GoalSampling:
-        """The goals this agent needs."""
-        return GoalSampling(self.discount, uniform_future=True)
-
-
-PRESETS = {
-    "fast": Config(),
-    "paper": Config(
-        discount=0.98,
-        target_rate=0.005,
-        hidden=(512,) * 4,
-        torso="conv",
-        average_rate=1.0,
-        scale_inputs=True,
-        action_penalty=1.0,
-    ),
-}
-ONLINE_TRAINING = {"paper": {"exploration_noise": 0.2, "exploration_uniform": 0.3, "exploration_episodes": 1.0}}
-"""A deterministic policy explores by the collector's noise alone; HER's."""
-
-
 class Agent(eqx.Module):
-    """Actor, critic, a target of each, and optimiser states."""
+    """Actor, critic, and a target of each."""
 
     config: Config = eqx.field(static=True)
     spec: EnvSpec = eqx.field(static=True)
-    scale: InputScale
-    actor: DeterministicActor
-    average: DeterministicActor
-    critic: ScalarCritic
+    inputs: Inputs
+    actor: PolicyLearner[DeterministicActor]
+    critic: Learner[ScalarCritic]
     target_actor: DeterministicActor
     target: ScalarCritic
-    actor_state: object
-    critic_state: object
-
-    @classmethod
-    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
-        """A fresh agent; the environment must say how near is near enough."""
-        if spec.tolerance is None:
-            raise UserError(
-                f"ddpg-her needs to know when a goal is reached: give {spec.name} an attribute distance_threshold"
-            )
-        actor_key, critic_key = jax.random.split(key)
-        c, (torso, state, goal) = config, critic_inputs(critic_key, spec, config)
-        common: dict[str, Any] = {"hidden": c.hidden, "layer_norm": c.layer_norm}
-        actor = DeterministicActor(**actor_inputs(actor_key, spec, c), **common)
-        critic = ScalarCritic(critic_key, state + spec.action_size + goal, members=c.critics, torso=torso, **common)
-        scale = input_scale(spec, scale, use=c.scale_inputs)
-        states = begin(actor, c.actor_rate), begin(critic, c.critic_rate)
-        return cls(c, spec, scale, actor, copy(actor), critic, copy(actor), copy(critic), *states)
-
-    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """The policy is deterministic: exploration is the collector's."""
-        actor = self.average if greedy else self.actor
-        return actor(scale_observation(self, observation), scale_goal(self, goal))
-
-    def rescaled(self, scale: InputScale) -> Self:
-        """The same agent with another scale of its inputs."""
-        return rescale(self, scale)
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters, then of both targets."""
-        c = self.config
-        goal = mix_goals(batch.commanded_goal, batch.future_goal, c.future_share)
+        goal, rate = self.config.goals.of(batch), self.config.target_rate
         reward = reached(self.spec, batch.next_goal, goal) - 1.0  # before any scaling
-        goal, batch = scale_goal(self, goal), scale_batch(self, batch)
-        gradient, critic_metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch, goal, reward)
-        slope, actor_metrics = eqx.filter_grad(self._actor_loss, has_aux=True)(self.actor, batch, goal)
-        critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
-        actor, actor_state = descend(self.actor, slope, self.actor_state, c.actor_rate)
-        targets = polyak(self.target_actor, actor, c.target_rate), polyak(self.target, critic, c.target_rate)
-        average = follow(self.average, actor, c.average_rate, actor_state)
-        new = type(self)(c, self.spec, self.scale, actor, average, critic, *targets, actor_state, critic_state)
+        goal, batch = self.inputs.goal(goal), self.inputs.batch(batch)
+        critic, critic_metrics = self.critic.descend(self._critic_loss, batch, goal, reward)
+        actor, actor_metrics = self.actor.descend(self._actor_loss, batch, goal)
+        target_actor, target = polyak(self.target_actor, actor.model, rate), polyak(self.target, critic.model, rate)
+        new = replace(self, actor=actor, critic=critic, target_actor=target_actor, target=target)
         return new, critic_metrics | actor_metrics
 
     def _critic_loss(self, critic: ScalarCritic, batch: Batch, goal: Array, reward: Array) -> tuple[Array, Metrics]:
@@ -162,7 +69,87 @@ class Agent(eqx.Module):
 
     def _actor_loss(self, actor: DeterministicActor, batch: Batch, goal: Array) -> tuple[Array, Metrics]:
         action = actor(batch.observation, goal)
-        value = smallest(self.critic(batch.observation, action, goal))
+        value = smallest(self.critic.model(batch.observation, action, goal))
         reach = jnp.mean(losses.maximise(value))
         size = jnp.mean(jnp.square(action))
         return reach + self.config.action_penalty * size, {"actor/loss": reach, "actor/action_size": size}
+
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent; the environment must say how near is near enough."""
+        if spec.tolerance is None:
+            raise UserError(
+                f"ddpg-her needs to know when a goal is reached: give {spec.name} an attribute distance_threshold"
+            )
+        actor_key, critic_key = jax.random.split(key)
+        c, (torso, state, goal) = config, critic_inputs(critic_key, spec, config)
+        common: dict[str, Any] = {"hidden": c.hidden, "layer_norm": c.layer_norm}
+        actor = DeterministicActor(**actor_inputs(actor_key, spec, c), **common)
+        critic = ScalarCritic(critic_key, state + spec.action_size + goal, members=c.critics, torso=torso, **common)
+        learners = (
+            PolicyLearner.begin(actor, Adam(c.actor_rate), c.average_rate),
+            Learner.begin(critic, Adam(c.critic_rate)),
+        )
+        return cls(c, spec, Inputs.create(spec, scale, scaled=c.scale_inputs), *learners, copy(actor), copy(critic))
+
+    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
+        """The policy is deterministic: exploration is the collector's."""
+        policy = self.actor.average if greedy else self.actor.model
+        return policy(self.inputs.observation(observation), self.inputs.goal(goal))
+
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs."""
+        return replace(self, inputs=self.inputs.rescaled(scale))
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Hyper-parameters; the defaults are the preset `fast`."""
+
+    discount: float = fields.discount(0.95)
+    target_rate: float = fields.target_rate(
+        0.02, "How far the target networks move to the online ones at each update; 1: they are one."
+    )
+    hidden: tuple[int, ...] = fields.hidden((256, 256))
+    critics: int = fields.critics(
+        1, "Members of the critic's ensemble; the smallest value counts. 2 is TD3's remedy for overestimation."
+    )
+    layer_norm: bool = fields.layer_norm(False)
+    torso: str = fields.torso("patches")
+    critic_rate: float = fields.critic_rate(1e-3)
+    actor_rate: float = fields.actor_rate(1e-3)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    future_share: float = fields.share(
+        0.8, "Share of the goals that are later states of the same episode; the others are those that were commanded."
+    )
+    action_penalty: float = fields.weight(
+        0.1, "Weight of the mean squared action in the actor's loss: keeps it out of the flat part of tanh."
+    )
+
+    @property
+    def goals(self) -> GoalMix:
+        """The goals that actor and critic are trained on."""
+        return GoalMix("commanded_goal", future_goal=self.future_share)
+
+    @property
+    def sampling(self) -> GoalSampling:
+        """The fields of a batch that this agent reads, and the law of its goals."""
+        names = reads("observation", "action", "next_observation", "next_goal", self.goals)
+        return GoalSampling(self.discount, uniform_future=True, fields=names)
+
+
+PRESETS = {
+    "fast": Config(),
+    "paper": Config(
+        discount=0.98,
+        target_rate=0.005,
+        hidden=(512,) * 4,
+        torso="conv",
+        average_rate=1.0,
+        scale_inputs=True,
+        action_penalty=1.0,
+    ),
+}
+ONLINE_TRAINING = {"paper": {"exploration_noise": 0.2, "exploration_uniform": 0.3, "exploration_episodes": 1.0}}
+"""A deterministic policy explores by the collector's noise alone; HER's."""

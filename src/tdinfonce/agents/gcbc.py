@@ -4,6 +4,8 @@ No critic: the policy maximises the log-likelihood of the stored action, given t
 episode as the goal.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -13,56 +15,74 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
-from tdinfonce.agents._common import (
-    act,
-    actor_inputs,
-    begin,
-    copy,
-    descend,
-    follow,
-    input_scale,
-    rescale,
-    scale_batch,
-)
+from tdinfonce.agents import _fields as fields
+from tdinfonce.agents._actor import act, gaussian_actor
+from tdinfonce.agents._learner import Adam, Inputs, PolicyLearner
 from tdinfonce.networks.actor import Actor
+from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["OFFLINE", "OFFLINE_TRAINING", "PRESETS", "Agent", "Config"]
 
 
-READS = ("observation", "action", "future_goal")
+class Agent(eqx.Module):
+    """The actor alone."""
+
+    config: Config = eqx.field(static=True)
+    inputs: Inputs
+    actor: PolicyLearner[Actor]
+
+    def update(self, batch: Batch) -> tuple[Self, Metrics]:
+        """One step of the actor. Nothing is random but the batch."""
+        actor, metrics = self.actor.descend(self._actor_loss, self.inputs.batch(batch))
+        return replace(self, actor=actor), metrics
+
+    def _actor_loss(self, actor: Actor, batch: Batch) -> tuple[Array, Metrics]:
+        log_prob = actor.log_prob(batch.observation, batch.future_goal, batch.action)
+        loss = jnp.mean(losses.cloning(log_prob))
+        mode = actor.mode(batch.observation, batch.future_goal)
+        return loss, {
+            "actor/loss": loss,
+            "actor/action_error": jnp.mean(jnp.square(jax.lax.stop_gradient(mode) - batch.action)),
+        }
+
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent."""
+        c = config
+        actor = PolicyLearner.begin(gaussian_actor(key, spec, c), Adam(c.actor_rate), c.average_rate)
+        return cls(c, Inputs.create(spec, scale, scaled=c.scale_inputs), actor)
+
+    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
+        """Sample an action, or take the mode or mean of the averaged policy."""
+        state, target = self.inputs.observation(observation), self.inputs.goal(goal)
+        return act(self.actor, state, target, key, greedy=greedy, mean=self.config.mean_action)
+
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs."""
+        return replace(self, inputs=self.inputs.rescaled(scale))
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Hyper-parameters; the defaults are the preset `fast`."""
 
-    discount: float = 0.95
-    """Of the geometric law of the future goals."""
-    uniform_future: bool = False
-    """Whether future goals are uniform over the rest of the episode instead."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers."""
-    layer_norm: bool = False
-    """Whether hidden layers are standardised."""
-    torso: str = "patches"
-    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
-    actor_rate: float = 1e-3
-    """Learning rate of the actor."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    min_std: float = 0.1
-    """Smallest standard deviation of the policy before squashing."""
-    mean_action: bool = False
-    """Whether the greedy action is the policy's mean instead of tanh(loc), which is bolder."""
+    discount: float = fields.discount(0.95, "Of the geometric law of the future goals.")
+    uniform_future: bool = fields.uniform_future(False)
+    hidden: tuple[int, ...] = fields.hidden((256, 256), "Widths of the hidden layers.")
+    layer_norm: bool = fields.layer_norm(False)
+    torso: str = fields.torso("patches")
+    actor_rate: float = fields.actor_rate(1e-3)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    min_std: float = fields.min_std(0.1)
+    mean_action: bool = fields.mean_action(False)
 
     @property
     def sampling(self) -> GoalSampling:
-        """The goals this agent needs."""
-        return GoalSampling(self.discount, uniform_future=self.uniform_future, fields=READS)
+        """The fields of a batch that this agent reads, and the law of its goals."""
+        names = ("observation", "action", "future_goal")
+        return GoalSampling(self.discount, uniform_future=self.uniform_future, fields=names)
 
 
 PRESETS = {
@@ -82,47 +102,3 @@ OFFLINE = {
     "paper": replace(PRESETS["paper"], hidden=(1024, 1024), actor_rate=1e-3, uniform_future=True, mean_action=True),
 }
 OFFLINE_TRAINING = {"paper": {"batch_size": 16_384, "updates": 20_000, "eval_every": 2_000, "updates_per_call": 10}}
-
-
-class Agent(eqx.Module):
-    """Actor and optimiser state."""
-
-    config: Config = eqx.field(static=True)
-    scale: InputScale
-    actor: Actor
-    average: Actor
-    actor_state: object
-
-    @classmethod
-    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
-        """A fresh agent."""
-        c, inputs = config, actor_inputs(key, spec, config)
-        actor = Actor(**inputs, hidden=c.hidden, min_std=c.min_std, layer_norm=c.layer_norm)
-        scale = input_scale(spec, scale, use=c.scale_inputs)
-        return cls(c, scale, actor, copy(actor), begin(actor, c.actor_rate))
-
-    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the mode or mean of the averaged policy."""
-        return act(self, observation, goal, key, greedy=greedy, mean=self.config.mean_action)
-
-    def rescaled(self, scale: InputScale) -> Self:
-        """The same agent with another scale of its inputs."""
-        return rescale(self, scale)
-
-    def update(self, batch: Batch) -> tuple[Self, Metrics]:
-        """One step of the actor. Nothing is random but the batch."""
-        batch = scale_batch(self, batch)
-        slope, metrics = eqx.filter_grad(_loss, has_aux=True)(self.actor, batch)
-        actor, actor_state = descend(self.actor, slope, self.actor_state, self.config.actor_rate)
-        average = follow(self.average, actor, self.config.average_rate, actor_state)
-        return type(self)(self.config, self.scale, actor, average, actor_state), metrics
-
-
-def _loss(actor: Actor, batch: Batch) -> tuple[Array, Metrics]:
-    log_prob = actor.log_prob(batch.observation, batch.future_goal, batch.action)
-    loss = jnp.mean(losses.cloning(log_prob))
-    mode = actor.mode(batch.observation, batch.future_goal)
-    return loss, {
-        "actor/loss": loss,
-        "actor/action_error": jnp.mean(jnp.square(jax.lax.stop_gradient(mode) - batch.action)),
-    }

@@ -10,9 +10,10 @@ deterministic.
 The actor sees the critic from before its step.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Self
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -20,235 +21,38 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
-from tdinfonce.agents._common import (
-    act,
-    actor_inputs,
-    begin,
-    copy,
-    critic_inputs,
-    descend,
-    follow,
-    input_scale,
-    propose,
-    rescale,
-    scale_batch,
-    training_goals,
-)
+from tdinfonce.agents import _fields as fields
+from tdinfonce.agents._actor import act, gaussian_actor, propose
+from tdinfonce.agents._critic import quasimetric_critic
+from tdinfonce.agents._goals import actor_goals, check_shares, reads
+from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, descend_together
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.quasimetric import QuasimetricCritic
+from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["OFFLINE", "OFFLINE_TRAINING", "ONLINE_TRAINING", "PRESETS", "Agent", "Config"]
 
 
-@dataclass(frozen=True)
-class Config:
-    """Hyper-parameters; the defaults are the preset `fast`."""
-
-    discount: float = 0.95
-    """Of the geometric law of the actor's future goals."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of the policy and of the encoder of states."""
-    goal_hidden: tuple[int, ...] = (128, 128)
-    """Widths of the hidden layers of the encoder of goals."""
-    projector_hidden: tuple[int, ...] = (64,)
-    """Widths of the hidden layers between a latent point and the head."""
-    dynamics_hidden: tuple[int, ...] = (128, 128)
-    """Widths of the hidden layers of the latent model."""
-    latent_size: int = 64
-    """Length of a latent point."""
-    components: int = 16
-    """Components of the head, each the length of a union of intervals."""
-    component_size: int = 4
-    """Intervals of a component."""
-    mrn: bool = False
-    """Whether the head is a metric residual network instead of an interval quasimetric embedding."""
-    critics: int = 1
-    """Members of the critic's ensemble; the largest distance counts."""
-    layer_norm: bool = True
-    """Whether hidden layers are standardised; without it latent points grow until the latent model no longer hears the
-    action."""
-    torso: str = "patches"
-    """How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."""
-    critic_rate: float = 1e-3
-    """Learning rate of the critic."""
-    multiplier_rate: float = 1e-2
-    """Learning rate of the multiplier."""
-    actor_rate: float = 1e-3
-    """Learning rate of the actor."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    multiplier: float = 1.0
-    """Of the local constraint, at the start; it is learned."""
-    local_tolerance: float = 0.25
-    """How much longer than its cost a seen step may be, in the root mean square."""
-    push_offset: float = 15.0
-    """Distances are pushed up to about here; must exceed the true ones."""
-    push_sharpness: float = 0.1
-    """One over the width of the bend at the offset."""
-    dynamics_weight: float = 0.1
-    """Weight of the latent model's loss."""
-    min_std: float = 0.1
-    """Smallest standard deviation of the policy before squashing."""
-    mean_penalty: float = 0.01
-    """Weight of the squared location of the policy before squashing: keeps it out of the flat part of tanh."""
-    entropy_weight: float = 0.0
-    """Weight of the policy's entropy at the start; it is learned, so that the entropy is minus the number of action
-    dimensions. 0: no entropy term."""
-    entropy_rate: float = 3e-4
-    """Learning rate of the entropy's weight."""
-    cloning_weight: float = 0.0
-    """Weight of the log-likelihood of the stored actions; for data that the policy did not collect."""
-    mean_action: bool = False
-    """Whether the greedy action is the policy's mean instead of tanh(loc), which is bolder."""
-    commanded_share: float = 0.4
-    """Share of goals that were commanded among the goals the actor is trained on."""
-    actor_future_share: float = 0.3
-    """Share of future goals among them; the others are random states."""
-
-    @property
-    def sampling(self) -> GoalSampling:
-        """The goals this agent needs."""
-        return GoalSampling(self.discount)
-
-
-PRESETS = {
-    "fast": Config(),
-    "paper": Config(
-        discount=0.99,
-        hidden=(512,) * 4,
-        goal_hidden=(512,) * 4,
-        projector_hidden=(512,),
-        dynamics_hidden=(512, 512),
-        latent_size=128,
-        components=64,
-        component_size=32,
-        critics=2,
-        layer_norm=False,
-        torso="conv",
-        critic_rate=1e-4,
-        actor_rate=3e-5,
-        average_rate=1.0,
-        scale_inputs=False,
-        min_std=1e-4,
-        mean_penalty=0.0,
-        multiplier=0.01,
-        entropy_weight=1.0,
-        commanded_share=0.0,
-        actor_future_share=0.5,
-    ),
-}
-ONLINE_TRAINING = {"paper": {"exploration_noise": 0.3, "exploration_episodes": 1.0}}
-
-OFFLINE = {
-    "fast": Config(
-        discount=0.99,
-        multiplier=100.0,
-        multiplier_rate=0.1,
-        push_offset=500.0,
-        push_sharpness=0.01,
-        dynamics_weight=1.0,
-        cloning_weight=0.05,
-        mean_action=True,
-        commanded_share=0.0,
-        actor_future_share=0.5,
-    ),
-    "paper": Config(
-        discount=0.99,
-        hidden=(1024,) * 3,
-        goal_hidden=(1024,) * 3,
-        projector_hidden=(1024, 1024),
-        dynamics_hidden=(1024,) * 3,
-        latent_size=256,
-        components=64,
-        component_size=32,
-        critics=2,
-        layer_norm=False,
-        torso="conv",
-        critic_rate=5e-4,
-        actor_rate=3e-5,
-        average_rate=1.0,
-        scale_inputs=False,
-        multiplier=0.01,
-        push_offset=500.0,
-        push_sharpness=0.01,
-        dynamics_weight=1.0,
-        min_std=1e-4,
-        mean_penalty=0.0,
-        cloning_weight=0.05,
-        commanded_share=0.0,
-        actor_future_share=0.0,
-    ),
-}
-OFFLINE_TRAINING = {"paper": {"batch_size": 1024}}
-
-
 class Agent(eqx.Module):
-    """Actor, quasimetric, the weights of the two constraints before they are made positive, and optimiser states."""
+    """Actor, quasimetric, and the weights of the two constraints before they are made positive."""
 
     config: Config = eqx.field(static=True)
     key: Array
-    scale: InputScale
-    actor: Actor
-    average: Actor
-    critic: tuple[QuasimetricCritic, ...]
-    raw_multiplier: Array
-    raw_entropy_weight: Array
-    actor_state: object
-    critic_state: object
-    multiplier_state: object
-    entropy_state: object
-
-    @classmethod
-    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
-        """A fresh agent."""
-        c, (key, actor_key, *keys) = config, jax.random.split(key, 2 + config.critics)
-        actor = Actor(**actor_inputs(actor_key, spec, c), hidden=c.hidden, min_std=c.min_std, layer_norm=c.layer_norm)
-        critic = tuple(_member(k, spec, c) for k in keys)
-        # The inverse of softplus, in the form that large numbers survive.
-        raw_multiplier = jnp.full(c.critics, c.multiplier + jnp.log(-jnp.expm1(-c.multiplier)), jnp.float32)
-        raw_entropy_weight = jnp.zeros(())
-        return cls(
-            c,
-            key,
-            input_scale(spec, scale, use=c.scale_inputs),
-            actor,
-            copy(actor),
-            critic,
-            raw_multiplier,
-            raw_entropy_weight,
-            begin(actor, c.actor_rate),
-            begin(critic, c.critic_rate),
-            begin(raw_multiplier, c.multiplier_rate),
-            begin(raw_entropy_weight, c.entropy_rate),
-        )
-
-    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """Sample an action, or take the mode or mean of the averaged policy."""
-        return act(self, observation, goal, key, greedy=greedy, mean=self.config.mean_action)
-
-    def rescaled(self, scale: InputScale) -> Self:
-        """The same agent with another scale of its inputs."""
-        return rescale(self, scale)
+    inputs: Inputs
+    actor: PolicyLearner[Actor]
+    critic: Learner[tuple[QuasimetricCritic, ...]]
+    multiplier: Learner[Array]
+    entropy_weight: Learner[Array]
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters, each with the multiplier of its constraint."""
-        c, (key, actor_key) = self.config, jax.random.split(self.key)
-        batch = scale_batch(self, batch)
-        gradient = eqx.filter_grad(self._critic_loss, has_aux=True)
-        slope = eqx.filter_grad(self._actor_loss, has_aux=True)
-        (g_critic, g_multiplier), critic_metrics = gradient((self.critic, self.raw_multiplier), batch)
-        (g_actor, g_entropy), actor_metrics = slope((self.actor, self.raw_entropy_weight), batch, actor_key)
-        critic, critic_state = descend(self.critic, g_critic, self.critic_state, c.critic_rate)
-        actor, actor_state = descend(self.actor, g_actor, self.actor_state, c.actor_rate)
-        multiplier = descend(self.raw_multiplier, g_multiplier, self.multiplier_state, c.multiplier_rate)
-        entropy = descend(self.raw_entropy_weight, g_entropy, self.entropy_state, c.entropy_rate)
-        average = follow(self.average, actor, c.average_rate, actor_state)
-        models = actor, average, critic, multiplier[0], entropy[0]
-        new = type(self)(c, key, self.scale, *models, actor_state, critic_state, multiplier[1], entropy[1])
+        key, actor_key = jax.random.split(self.key)
+        batch = self.inputs.batch(batch)
+        pairs = (self.critic, self.multiplier), (self.actor, self.entropy_weight)
+        (critic, multiplier), critic_metrics = descend_together(pairs[0], self._critic_loss, batch)
+        (actor, weight), actor_metrics = descend_together(pairs[1], self._actor_loss, batch, actor_key)
+        new = replace(self, key=key, actor=actor, critic=critic, multiplier=multiplier, entropy_weight=weight)
         return new, critic_metrics | actor_metrics
 
     def _critic_loss(
@@ -262,19 +66,9 @@ class Agent(eqx.Module):
 
     def _member_loss(self, member: QuasimetricCritic, multiplier: Array, batch: Batch) -> tuple[Array, Metrics]:
         c = self.config
-        # Every network runs once, on all its inputs together.
-        state, later = _together(member.embed, batch.observation, batch.next_observation)
-        reached, random = _together(member.embed_goal, batch.next_goal, batch.random_goal)
-        predicted = member.predict(state, batch.action)
-        z, z_later, z_reached, z_random, z_predicted = _together(
-            member.projector, state, later, reached, random, predicted
+        far, apart, step, arrival, there, back = member.distances(
+            batch.observation, batch.action, batch.next_observation, batch.next_goal, batch.random_goal
         )
-        z_other = jnp.roll(z_later, 1, axis=0)
-        pairs = [(z, z_random), (z, z_other), (z, z_later), (z_later, z_reached)]
-        pairs += [(z_predicted, z_later), (z_later, z_predicted)]
-        starts, ends = (jnp.concatenate(points) for points in zip(*pairs, strict=True))
-        far, apart, step, arrival, there, back = jnp.split(member.head(starts, ends), len(pairs))
-
         # Goals may be a part of the state: pushed from goals alone, states that differ elsewhere would become one.
         away = jnp.concatenate([far, apart])
         push = losses.push_apart(away, offset=c.push_offset, sharpness=c.push_sharpness)
@@ -284,18 +78,13 @@ class Agent(eqx.Module):
         local = losses.lagrangian(excess, multiplier)
         dynamics = losses.latent_dynamics(there, back)
         loss = jnp.mean(push) + jnp.mean(local) + c.dynamics_weight * jnp.mean(dynamics)
-        return loss, {
-            "critic/loss": loss,
-            "critic/push_distance": jnp.mean(far),
-            "critic/step_distance": jnp.mean(step),
-            "critic/arrival_distance": jnp.mean(arrival),
-            "critic/local_excess": jnp.mean(excess),
-            "critic/dynamics_loss": jnp.mean(dynamics),
-        }
+        seen = {"push_distance": far, "step_distance": step, "arrival_distance": arrival}
+        seen |= {"local_excess": excess, "dynamics_loss": dynamics, "loss": loss}
+        return loss, {f"critic/{name}": jnp.mean(value) for name, value in seen.items()}
 
     def _actor_loss(self, parameters: tuple[Actor, Array], batch: Batch, key: Array) -> tuple[Array, Metrics]:
         c, (actor, raw_weight) = self.config, parameters
-        goal = training_goals(batch, c.commanded_share, c.actor_future_share)
+        goal = actor_goals(c).of(batch)
         action, size, metrics = propose(actor, batch.observation, goal, key)
         reach = jnp.mean(self._distance_after(batch.observation, action, goal))
         loss = reach + c.mean_penalty * size
@@ -313,30 +102,129 @@ class Agent(eqx.Module):
 
     def _distance_after(self, observation: Array, action: Array, goal: Array) -> Array:
         """The largest distance to the goal, over the members, from where the latent model says the action leads."""
-        distances = [m.distance(m.predict(m.embed(observation), action), m.embed_goal(goal)) for m in self.critic]
+        members = self.critic.model
+        distances = [m.distance(m.predict(m.embed(observation), action), m.embed_goal(goal)) for m in members]
         return jnp.max(jnp.stack(distances), axis=0)
 
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent."""
+        c, (key, actor_key, *keys) = config, jax.random.split(key, 2 + config.critics)
+        actor = PolicyLearner.begin(gaussian_actor(actor_key, spec, c), Adam(c.actor_rate), c.average_rate)
+        critic = Learner.begin(tuple(quasimetric_critic(k, spec, c) for k in keys), Adam(c.critic_rate))
+        # The inverse of softplus, in the form that large numbers survive.
+        raw_multiplier = jnp.full(c.critics, c.multiplier + jnp.log(-jnp.expm1(-c.multiplier)), jnp.float32)
+        multiplier = Learner.begin(raw_multiplier, Adam(c.multiplier_rate))
+        entropy_weight = Learner.begin(jnp.zeros(()), Adam(c.entropy_rate))
+        inputs = Inputs.create(spec, scale, scaled=c.scale_inputs)
+        return cls(c, key, inputs, actor, critic, multiplier, entropy_weight)
 
-def _member(key: Array, spec: EnvSpec, config: Config) -> QuasimetricCritic:
-    c, (torso, state, goal) = config, critic_inputs(key, spec, config)
-    return QuasimetricCritic(
-        key,
-        state,
-        goal,
-        spec.action_size,
-        hidden=c.hidden,
-        goal_hidden=c.goal_hidden,
-        projector_hidden=c.projector_hidden,
-        dynamics_hidden=c.dynamics_hidden,
-        latent_size=c.latent_size,
-        components=c.components,
-        component_size=c.component_size,
-        mrn=c.mrn,
-        layer_norm=c.layer_norm,
-        torso=torso,
+    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
+        """Sample an action, or take the mode or mean of the averaged policy."""
+        state, target = self.inputs.observation(observation), self.inputs.goal(goal)
+        return act(self.actor, state, target, key, greedy=greedy, mean=self.config.mean_action)
+
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs."""
+        return replace(self, inputs=self.inputs.rescaled(scale))
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Hyper-parameters; the defaults are the preset `fast`."""
+
+    discount: float = fields.discount(0.95, "Of the geometric law of the actor's future goals.")
+    hidden: tuple[int, ...] = fields.hidden((256, 256), "Hidden widths of the policy and of the encoder of states.")
+    goal_hidden: tuple[int, ...] = fields.goal_hidden((128, 128), "Hidden widths of the encoder of goals.")
+    projector_hidden: tuple[int, ...] = setting((64,), "Hidden widths between a latent point and the head.")
+    dynamics_hidden: tuple[int, ...] = setting((128, 128), "Hidden widths of the latent model.")
+    latent_size: int = fields.size(64, "Length of a latent point.")
+    components: int = fields.size(16, "Components of the head, each the length of a union of intervals.")
+    component_size: int = fields.size(4, "Intervals of a component.")
+    mrn: bool = setting(False, "Whether the head is a metric residual network, not an interval quasimetric embedding.")
+    critics: int = fields.critics(1, "Members of the critic's ensemble; the largest distance counts.")
+    layer_norm: bool = fields.layer_norm(
+        True, "Whether hidden layers are standardised; without it latent points grow until the action is lost in them."
     )
+    torso: str = fields.torso("patches")
+    critic_rate: float = fields.critic_rate(1e-3)
+    multiplier_rate: float = setting(1e-2, "Learning rate of the multiplier; 0: it stays.", high=1)
+    actor_rate: float = fields.actor_rate(1e-3)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    multiplier: float = setting(1.0, "Of the local constraint, at the start; it is learned.", above=0, high=1e6)
+    local_tolerance: float = setting(0.25, "How much longer than its cost a step may be (root mean square).", high=1e6)
+    push_offset: float = setting(15.0, "Distances are pushed up to about here; must exceed the true ones.", high=1e6)
+    push_sharpness: float = setting(0.1, "One over the width of the bend at the offset.", above=0, high=1e6)
+    dynamics_weight: float = fields.weight(0.1, "Weight of the latent model's loss.")
+    min_std: float = fields.min_std(0.1)
+    mean_penalty: float = fields.mean_penalty(0.01)
+    entropy_weight: float = fields.weight(
+        0.0,
+        "Of the policy's entropy at the start; learned to hold it at minus the action's dimensions. 0: no term.",
+    )
+    entropy_rate: float = setting(3e-4, "Learning rate of the entropy's weight; 0: it stays.", high=1)
+    cloning_weight: float = fields.weight(
+        0.0, "Weight of the log-likelihood of the stored actions; for data that the policy did not collect."
+    )
+    mean_action: bool = fields.mean_action(False)
+    commanded_share: float = fields.commanded_share(0.4)
+    actor_future_share: float = fields.actor_future_share(0.3)
+
+    def check(self) -> None:
+        """Refuse shares of more than the whole."""
+        check_shares(self, "actor_future_share", "commanded_share")
+
+    @property
+    def sampling(self) -> GoalSampling:
+        """The fields of a batch that this agent reads, and the law of its goals."""
+        steps = "observation", "action", "next_observation", "next_goal", "random_goal"
+        cloned = ["future_goal"] if self.cloning_weight else []
+        return GoalSampling(self.discount, fields=reads(*steps, *cloned, actor_goals(self)))
 
 
-def _together(network: Callable[[Array], Array], *inputs: Array) -> list[Array]:
-    """The outputs of a network for several batches of equal size, by one pass."""
-    return jnp.split(network(jnp.concatenate(inputs)), len(inputs))
+PRESETS = {
+    "fast": Config(),
+    "paper": Config(
+        **fields.PAPER | {"min_std": 1e-4},
+        projector_hidden=(512,),
+        dynamics_hidden=(512, 512),
+        latent_size=128,
+        components=64,
+        component_size=32,
+        critics=2,
+        layer_norm=False,
+        critic_rate=1e-4,
+        actor_rate=3e-5,
+        multiplier=0.01,
+        entropy_weight=1.0,
+        actor_future_share=0.5,
+    ),
+}
+ONLINE_TRAINING = {"paper": {"exploration_noise": 0.3, "exploration_episodes": 1.0}}
+
+FAR: Any = {"push_offset": 500.0, "push_sharpness": 0.01, "dynamics_weight": 1.0, "cloning_weight": 0.05}
+OFFLINE = {
+    "fast": Config(
+        **FAR,
+        discount=0.99,
+        multiplier=100.0,
+        multiplier_rate=0.1,
+        mean_action=True,
+        commanded_share=0.0,
+        actor_future_share=0.5,
+    ),
+    "paper": replace(
+        PRESETS["paper"],
+        **FAR,
+        hidden=(1024,) * 3,
+        goal_hidden=(1024,) * 3,
+        projector_hidden=(1024, 1024),
+        dynamics_hidden=(1024,) * 3,
+        latent_size=256,
+        critic_rate=5e-4,
+        entropy_weight=0.0,
+        actor_future_share=0.0,
+    ),
+}
+OFFLINE_TRAINING = {"paper": {"batch_size": 1024}}

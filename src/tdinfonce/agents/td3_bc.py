@@ -8,6 +8,8 @@ move at every second update only.
 The actor sees the critic from after its step, as TD3's does.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -17,151 +19,51 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
-from tdinfonce.agents._common import (
-    begin,
-    copy,
-    descend,
-    follow,
-    input_scale,
-    polyak,
-    rescale,
-    scale_batch,
-    scale_observation,
-)
+from tdinfonce.agents import _fields as fields
+from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, copy, polyak
 from tdinfonce.networks.actor import DeterministicActor
 from tdinfonce.networks.critic import ScalarCritic, smallest
+from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["OFFLINE", "OFFLINE_TRAINING", "Agent", "Config"]
 
 
-@dataclass(frozen=True)
-class Config:
-    """Hyper-parameters; the defaults are the preset `fast`."""
-
-    discount: float = 0.99
-    """Of the return."""
-    target_rate: float = 0.02
-    """How far the targets move when they do."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of every network."""
-    critics: int = 2
-    """Members of the critic's ensemble; the smallest value counts."""
-    layer_norm: bool = True
-    """Whether hidden layers are standardised."""
-    critic_rate: float = 1e-3
-    """Learning rate of the critic."""
-    actor_rate: float = 1e-3
-    """Learning rate of the actor."""
-    average_rate: float = 0.002
-    """How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late update; 1:
-    it is the actor."""
-    scale_inputs: bool = True
-    """Whether inputs are scaled by mean and standard deviation of the data."""
-    target_noise: float = 0.2
-    """Standard deviation of the noise on the target policy's actions."""
-    noise_clip: float = 0.5
-    """That noise is clipped to this."""
-    policy_delay: int = 2
-    """The policy and all targets move at every so many updates: 2 is every second."""
-    value_weight: float = 2.5
-    """Weight α of Q over its mean size, against the squared distance to the stored actions; 0 is cloning."""
-
-    @property
-    def sampling(self) -> GoalSampling:
-        """The fields this agent needs."""
-        return GoalSampling(self.discount, fields=("observation", "action", "next_observation", "reward"))
-
-
-OFFLINE = {
-    "fast": Config(),
-    "paper": replace(
-        Config(), target_rate=0.005, layer_norm=False, critic_rate=3e-4, actor_rate=3e-4, average_rate=1.0
-    ),
-}
-OFFLINE_TRAINING = {"paper": {"updates": 1_000_000}}
-
-
 class Policy(eqx.Module):
     """What moves at every second update only."""
 
-    actor: DeterministicActor
-    average: DeterministicActor
+    actor: PolicyLearner[DeterministicActor]
     target_actor: DeterministicActor
     target: ScalarCritic
-    actor_state: object
     metrics: Metrics
     """Those of the last time it moved."""
 
 
 class Agent(eqx.Module):
-    """Actor, critic, a target of each, and optimiser states."""
+    """Actor, critic, and a target of each."""
 
     config: Config = eqx.field(static=True)
-    scale: InputScale
+    inputs: Inputs
     key: Array
     step: Array
-    critic: ScalarCritic
-    critic_state: object
+    critic: Learner[ScalarCritic]
     policy: Policy
-
-    @classmethod
-    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
-        """A fresh agent."""
-        c, state, action = config, spec.observation_size, spec.action_size
-        key, actor_key, critic_key = jax.random.split(key, 3)
-        common: Any = {"hidden": c.hidden, "layer_norm": c.layer_norm}
-        actor = DeterministicActor(actor_key, state, 0, action, **common)
-        critic = ScalarCritic(critic_key, state + action, members=c.critics, **common)
-        metrics = {f"actor/{name}": jnp.zeros(()) for name in ("loss", "value", "action_error")}
-        targets = copy(actor), copy(actor), copy(critic)
-        policy = Policy(actor, *targets, begin(actor, c.actor_rate), metrics)
-        scale = input_scale(spec, scale, use=c.scale_inputs)
-        return cls(c, scale, key, jnp.zeros((), jnp.int32), critic, begin(critic, c.critic_rate), policy)
-
-    @property
-    def actor(self) -> DeterministicActor:
-        """The policy that learns."""
-        return self.policy.actor
-
-    @property
-    def target_actor(self) -> DeterministicActor:
-        """The target of the policy."""
-        return self.policy.target_actor
-
-    @property
-    def target(self) -> ScalarCritic:
-        """The target of the critic."""
-        return self.policy.target
-
-    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
-        """The policy is deterministic; the goal is the task's, whatever is asked."""
-        state = scale_observation(self, observation)
-        return (self.policy.average if greedy else self.policy.actor)(state, state[..., :0])
-
-    def rescaled(self, scale: InputScale) -> Self:
-        """The same agent with another scale of its inputs."""
-        return rescale(self, scale)
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of the critic; every second time then one of the actor and of the targets."""
-        c, (key, noise_key) = self.config, jax.random.split(self.key)
-        batch = scale_batch(self, batch)
-        gradient, metrics = eqx.filter_grad(self._critic_loss, has_aux=True)(self.critic, batch, noise_key)
-        critic, critic_state = descend(self.critic, gradient, self.critic_state, c.critic_rate)
-        moves = self.step % c.policy_delay == 0
-        policy = jax.lax.cond(moves, lambda p: self._improve(p, critic, batch), lambda p: p, self.policy)
-        new = type(self)(c, self.scale, key, self.step + 1, critic, critic_state, policy)
-        return new, metrics | policy.metrics
+        key, noise_key = jax.random.split(self.key)
+        batch = self.inputs.batch(batch)
+        critic, metrics = self.critic.descend(self._critic_loss, batch, noise_key)
+        moves = self.step % self.config.policy_delay == 0
+        policy = jax.lax.cond(moves, lambda p: self._improve(p, critic.model, batch), lambda p: p, self.policy)
+        return replace(self, key=key, step=self.step + 1, critic=critic, policy=policy), metrics | policy.metrics
 
     def _improve(self, policy: Policy, critic: ScalarCritic, batch: Batch) -> Policy:
-        """One step of the actor, then of its average and of the targets."""
-        c = self.config
-        slope, metrics = eqx.filter_grad(self._actor_loss, has_aux=True)(policy.actor, critic, batch)
-        actor, actor_state = descend(policy.actor, slope, policy.actor_state, c.actor_rate)
-        average = follow(policy.average, actor, c.average_rate, actor_state)
-        targets = polyak(policy.target_actor, actor, c.target_rate), polyak(policy.target, critic, c.target_rate)
-        return Policy(actor, average, *targets, actor_state, metrics)
+        """One step of the actor, then of the targets."""
+        rate = self.config.target_rate
+        actor, metrics = policy.actor.descend(self._actor_loss, critic, batch)
+        targets = polyak(policy.target_actor, actor.model, rate), polyak(policy.target, critic, rate)
+        return Policy(actor, *targets, metrics)
 
     def _critic_loss(self, critic: ScalarCritic, batch: Batch, key: Array) -> tuple[Array, Metrics]:
         c, later = self.config, batch.next_observation
@@ -185,3 +87,83 @@ class Agent(eqx.Module):
         error = jnp.mean(losses.cloning_error(action, batch.action))
         loss = weight * jnp.mean(losses.maximise(values)) + error
         return loss, {"actor/loss": loss, "actor/value": jnp.mean(values), "actor/action_error": error}
+
+    @classmethod
+    def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
+        """A fresh agent."""
+        c, state, action = config, spec.observation_size, spec.action_size
+        key, actor_key, critic_key = jax.random.split(key, 3)
+        common: Any = {"hidden": c.hidden, "layer_norm": c.layer_norm}
+        actor = DeterministicActor(actor_key, state, 0, action, **common)
+        critic = ScalarCritic(critic_key, state + action, members=c.critics, **common)
+        metrics = {f"actor/{name}": jnp.zeros(()) for name in ("loss", "value", "action_error")}
+        learner = PolicyLearner.begin(actor, Adam(c.actor_rate), c.average_rate)
+        return cls(
+            c,
+            Inputs.create(spec, scale, scaled=c.scale_inputs),
+            key,
+            jnp.zeros((), jnp.int32),
+            Learner.begin(critic, Adam(c.critic_rate)),
+            Policy(learner, copy(actor), copy(critic), metrics),
+        )
+
+    @property
+    def actor(self) -> PolicyLearner[DeterministicActor]:
+        """The policy that learns."""
+        return self.policy.actor
+
+    @property
+    def target_actor(self) -> DeterministicActor:
+        """The target of the policy."""
+        return self.policy.target_actor
+
+    @property
+    def target(self) -> ScalarCritic:
+        """The target of the critic."""
+        return self.policy.target
+
+    def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:
+        """The policy is deterministic; the goal is the task's, whatever is asked."""
+        state = self.inputs.observation(observation)
+        return (self.actor.average if greedy else self.actor.model)(state, state[..., :0])
+
+    def rescaled(self, scale: InputScale) -> Self:
+        """The same agent with another scale of its inputs."""
+        return replace(self, inputs=self.inputs.rescaled(scale))
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Hyper-parameters; the defaults are the preset `fast`."""
+
+    discount: float = fields.discount(0.99)
+    target_rate: float = fields.target_rate(0.02, "How far the targets move when they do; 1: to the networks.")
+    hidden: tuple[int, ...] = fields.hidden((256, 256))
+    critics: int = fields.critics(2, "Members of the critic's ensemble; the smallest value counts.")
+    layer_norm: bool = fields.layer_norm(True)
+    critic_rate: float = fields.critic_rate(1e-3)
+    actor_rate: float = fields.actor_rate(1e-3)
+    average_rate: float = fields.average_rate(0.002)
+    scale_inputs: bool = fields.scale_inputs(True)
+    target_noise: float = setting(0.2, "Standard deviation of the noise on the target policy's actions.", high=10)
+    noise_clip: float = setting(0.5, "That noise is clipped to this.", high=10)
+    policy_delay: int = setting(
+        2, "The policy and all targets move at every so many updates: 2 is every second.", low=1, high=10**6
+    )
+    value_weight: float = fields.weight(
+        2.5, "Weight α of Q over its mean size, against the squared distance to the stored actions; 0 is cloning."
+    )
+
+    @property
+    def sampling(self) -> GoalSampling:
+        """The fields of a batch that this agent reads."""
+        return GoalSampling(self.discount, fields=("observation", "action", "next_observation", "reward"))
+
+
+OFFLINE = {
+    "fast": Config(),
+    "paper": replace(
+        Config(), target_rate=0.005, layer_norm=False, critic_rate=3e-4, actor_rate=3e-4, average_rate=1.0
+    ),
+}
+OFFLINE_TRAINING = {"paper": {"updates": 1_000_000}}

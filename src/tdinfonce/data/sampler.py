@@ -27,6 +27,7 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
     # A random state is any state but the first of an episode: the same marginal as the next states have.
     row, other = rows[:count], rows[count:] + 1
     which, left = which[:count], left[:count]
+    # Every number is drawn whichever fields are wanted: what an agent reads does not change what it is shown.
     uniform = rng.random((2, count), dtype=np.float32)
     draw = uniform_offset if how.uniform_future else lambda u, n: geometric_offset(u, n, how.discount)
     steps = np.minimum(left, how.n_step)
@@ -34,7 +35,6 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
         "observation": (episodes.observation, row),
         "action": (episodes.action, row),
         "next_observation": (episodes.observation, row + 1),
-        "next_action": (episodes.action, row + 1),
         "next_goal": (episodes.achieved, row + 1),
         "future_goal": (episodes.achieved, row + draw(uniform[0], left)),
         "random_goal": (episodes.achieved, other),

@@ -3,6 +3,8 @@
 Both heads are quasimetrics whatever their parameters are, so nothing has to be learned to make them so.
 """
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -131,3 +133,28 @@ class QuasimetricCritic(eqx.Module):
         """Steps from each latent point to another."""
         first, second = jnp.split(self.projector(jnp.concatenate([start, end])), 2)
         return self.head(first, second)
+
+    def distances(
+        self, observation: Array, action: Array, next_observation: Array, next_goal: Array, random_goal: Array
+    ) -> list[Array]:
+        """What QRL trains on; every network runs once, on all its inputs together.
+
+        Returns:
+            The distances of each row from its state to its random goal, to the next state of another row and to its own
+            next state; from the next state to the goal it achieves; and between the next state as the latent model
+            predicts it and as it is, there and back.
+        """
+        state, later = _together(self.embed, observation, next_observation)
+        reached, random = _together(self.embed_goal, next_goal, random_goal)
+        points = _together(self.projector, state, later, reached, random, self.predict(state, action))
+        z, z_later, z_reached, z_random, z_predicted = points
+        z_other = jnp.roll(z_later, 1, axis=0)
+        pairs = [(z, z_random), (z, z_other), (z, z_later), (z_later, z_reached)]
+        pairs += [(z_predicted, z_later), (z_later, z_predicted)]
+        starts, ends = (jnp.concatenate(ends) for ends in zip(*pairs, strict=True))
+        return jnp.split(self.head(starts, ends), len(pairs))
+
+
+def _together(network: Callable[[Array], Array], *inputs: Array) -> list[Array]:
+    """The outputs of a network for several batches of equal size, by one pass."""
+    return jnp.split(network(jnp.concatenate(inputs)), len(inputs))

@@ -7,6 +7,7 @@ A damaged checkpoint is named and skipped; the one before it is used.
 
 import contextlib
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Iterable, Iterator
@@ -47,6 +48,25 @@ __all__ = [
 Model = TypeVar("Model")
 WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError)
 """What values lead to that are not those we write."""
+RENAMED = {
+    ".actor": ".actor.model",
+    ".actor_state": ".actor.state",
+    ".average": ".actor.average",
+    ".critic": ".critic.model",
+    ".critic_state": ".critic.state",
+    ".entropy_state": ".entropy_weight.state",
+    ".multiplier_state": ".multiplier.state",
+    ".policy.actor": ".policy.actor.model",
+    ".policy.actor_state": ".policy.actor.state",
+    ".policy.average": ".policy.actor.average",
+    ".raw_entropy_weight": ".entropy_weight.model",
+    ".raw_multiplier": ".multiplier.model",
+    ".scale": ".inputs.scale",
+    ".value": ".value.model",
+    ".value_state": ".value.state",
+}
+"""Formats 1 and 2 kept a model and what it learns by apart. From the beginning of a path then to that of one now, for
+every agent of that time; other paths stay."""
 
 
 class Loaded(NamedTuple):
@@ -118,13 +138,19 @@ def load(run: Path, *names: str, replay: "Replay | None" = None, best: bool = Fa
 
 
 def read(checkpoint: Path, *names: str) -> tuple[dict[str, int], dict[str, dict[str, np.ndarray]]]:
-    """The counters and the asked-for parts of a checkpoint, each checked against its SHA-256."""
+    """The counters and the asked-for parts of a checkpoint, each checked against its SHA-256.
+
+    The arrays of an agent have the paths of the newest format.
+    """
     manifest = read_manifest(checkpoint)
     files = manifest["files"]
     for name in files:
         if name.endswith(".json"):
             _checked(checkpoint, name, files)
-    return manifest["counters"], {name: _tensors(checkpoint, f"{name}.safetensors", files) for name in names}
+    parts = {name: _tensors(checkpoint, f"{name}.safetensors", files) for name in names}
+    if "agent" in parts and manifest["format"] < 3:
+        parts["agent"] = {_renamed(path): array for path, array in parts["agent"].items()}
+    return manifest["counters"], parts
 
 
 @contextlib.contextmanager
@@ -226,6 +252,13 @@ def _tensors(checkpoint: Path, name: str, files: dict[str, Any]) -> dict[str, np
         return parse_tensors(data)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise Damaged(f"{checkpoint / name} is damaged: {error}") from error
+
+
+def _renamed(path: str) -> str:
+    """The path in an agent of format 3 of what had this path in formats 1 and 2."""
+    beginning = re.match(r"(\.policy)?\.\w+", path)
+    old = beginning[0] if beginning else ""
+    return RENAMED.get(old, old) + path.removeprefix(old)
 
 
 def _restore_replay(checkpoint: Path, replay: "Replay") -> list[str]:

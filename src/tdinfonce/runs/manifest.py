@@ -11,7 +11,7 @@ from tdinfonce.system.files import parse_json, read_bytes, sha256
 __all__ = ["FORMAT", "LIMIT", "MANIFEST", "Damaged", "list_checkpoints", "read_manifest", "sealed"]
 
 MANIFEST = "manifest.json"
-FORMAT = 2
+FORMAT = 3
 NAME = re.compile(r"[a-z_]+\.(safetensors|json)")
 LIMIT = 32 << 20
 
@@ -47,7 +47,7 @@ def read_manifest(checkpoint: Path) -> dict[str, Any]:
             raise ValueError("a file has a size and a SHA-256")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(f"{checkpoint} is not a checkpoint: its {MANIFEST} is missing or damaged") from error
-    if kind not in (1, FORMAT):
+    if kind not in range(1, FORMAT + 1):
         raise UserError(f"{checkpoint} has format {kind}; this version reads formats 1 to {FORMAT}")
     return dict(manifest)
 

@@ -1,0 +1,124 @@
+"""Critics: how one is made for an environment, and what the contrastive agents do with theirs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from tdinfonce import losses
+from tdinfonce.agents._actor import TORSO, gaussian_actor, propose
+from tdinfonce.agents._goals import actor_goals
+from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner
+from tdinfonce.networks.actor import Actor
+from tdinfonce.networks.critic import ContrastiveCritic, logits, pair_logits, smallest
+from tdinfonce.networks.pixels import Torso, image_torso
+from tdinfonce.networks.quasimetric import QuasimetricCritic
+from tdinfonce.types import Batch, EnvSpec, Metrics
+
+__all__ = [
+    "candidate_logits",
+    "contrastive_learners",
+    "critic_inputs",
+    "maximise_logit",
+    "quasimetric_critic",
+    "recognise_futures",
+    "td_metrics",
+]
+
+
+def critic_inputs(key: Array, spec: EnvSpec, config: Any) -> tuple[Torso | None, int, int]:
+    """A critic's torso for images, and how long a state and a goal are for it: as they are, or as features."""
+    torso = image_torso(jax.random.fold_in(key, TORSO), spec.image, config.torso)
+    return (None, spec.observation_size, spec.goal_size) if torso is None else (torso, torso.size, torso.size)
+
+
+def contrastive_learners(
+    key: Array,
+    spec: EnvSpec,
+    config: Any,
+    *,
+    conditioned: bool = False,
+    normalise: bool = False,
+    temperature: float = 1.0,
+) -> tuple[PolicyLearner[Actor], Learner[ContrastiveCritic]]:
+    """A policy and a critic with the config's widths and rates; ``conditioned``: φ also sees the commanded goal."""
+    actor_key, critic_key = jax.random.split(key)
+    torso, state, goal = critic_inputs(critic_key, spec, config)
+    critic = ContrastiveCritic(
+        critic_key,
+        state + spec.action_size + (goal if conditioned else 0),
+        goal,
+        torso=torso,
+        hidden=config.hidden,
+        goal_hidden=config.goal_hidden,
+        representation_size=config.representation_size,
+        members=config.critics,
+        layer_norm=config.layer_norm,
+        normalise=normalise,
+        temperature=temperature,
+    )
+    actor = gaussian_actor(actor_key, spec, config)
+    policy = PolicyLearner.begin(actor, Adam(config.actor_rate), config.average_rate)
+    return policy, Learner.begin(critic, Adam(config.critic_rate))
+
+
+def quasimetric_critic(key: Array, spec: EnvSpec, config: Any) -> QuasimetricCritic:
+    """One quasimetric with the widths of the config."""
+    torso, state, goal = critic_inputs(key, spec, config)
+    names = "hidden", "goal_hidden", "projector_hidden", "dynamics_hidden", "latent_size", "components"
+    options = {name: getattr(config, name) for name in (*names, "component_size", "mrn", "layer_norm")}
+    return QuasimetricCritic(key, state, goal, spec.action_size, torso=torso, **options)
+
+
+def candidate_logits(critic: ContrastiveCritic, inputs: Inputs, left: tuple[Array, ...], candidates: Array) -> Array:
+    """The logits of raw candidates, ``[rows, candidates]``, for the rows φ ``left``; the smallest of the ensemble's."""
+    return smallest(logits(left, critic.embed_goal(inputs.goal(candidates))))
+
+
+def recognise_futures(
+    critic: ContrastiveCritic, batch: Batch, loss: Callable[[Array], Array], *, learn_temperature: bool
+) -> tuple[Array, Metrics]:
+    """The loss of a Monte Carlo critic f(s, a, g): each row must know its own future among those of the batch.
+
+    Args:
+        critic: the model.
+        batch: transitions with future goals.
+        loss: of each row, from a square matrix of logits with the row's own future on the diagonal.
+        learn_temperature: whether the temperature gets a gradient.
+    """
+    if not learn_temperature:
+        critic = critic.with_fixed_temperature()
+    future_logits = logits(critic.embed(batch.observation, batch.action), critic.embed_goal(batch.future_goal))
+    mean = jnp.mean(jnp.stack([loss(x) for x in future_logits]))
+    rows = len(batch.action)
+    return mean, {
+        "critic/loss": mean,
+        "critic/accuracy": jnp.mean(jnp.argmax(future_logits[0], axis=1) == jnp.arange(rows)),
+        "critic/positive_logit": jnp.mean(jnp.diagonal(future_logits[0])),
+        "critic/temperature": jnp.exp(critic.log_temperature),
+    }
+
+
+def maximise_logit(
+    actor: Actor, critic: ContrastiveCritic, batch: Batch, key: Array, config: Any
+) -> tuple[Array, Metrics]:
+    """The actor's loss of the critics f(s, a, g) that tie commanded and predicted goal: minus the smallest logit."""
+    goal = actor_goals(config).of(batch)
+    action, size, metrics = propose(actor, batch.observation, goal, key)
+    value = smallest(pair_logits(critic.embed(batch.observation, action), critic.embed_goal(goal)))
+    reach = jnp.mean(losses.maximise(value))
+    return reach + config.mean_penalty * size, metrics | {"actor/loss": reach}
+
+
+def td_metrics(loss: Array, next_logits: Array, target_logits: Array, critic: ContrastiveCritic) -> Metrics:
+    """What to watch while a critic learns by temporal differences."""
+    rows = len(next_logits)
+    weights = losses.importance_weights(target_logits)
+    return {
+        "critic/loss": loss,
+        "critic/next_accuracy": jnp.mean(jnp.argmax(next_logits, axis=1) == jnp.arange(rows)),
+        "critic/weight_entropy": -jnp.mean(jnp.sum(weights * jnp.log(weights + 1e-12), axis=1)),
+        "critic/temperature": jnp.exp(critic.log_temperature),
+    }

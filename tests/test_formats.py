@@ -20,7 +20,6 @@ from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
-from tdinfonce.plans import plan as recipe
 from tdinfonce.runs import checkpoint
 from tdinfonce.runs.folder import RunFolder
 from tdinfonce.settings import from_json
@@ -54,7 +53,7 @@ def test_old_checkpoints_load_for_ever(form: int, tmp_path: Path) -> None:
 def test_old_checkpoints_are_continued(form: int, tmp_path: Path) -> None:
     """For a hundred steps, with the optimiser and the replay that were saved; then all is in the newest format."""
     run, expected = fixture(form, tmp_path)
-    plan, _ = recipe.read(run)
+    plan, _ = read_plan(run)
     plan = dataclasses.replace(plan, training=dataclasses.replace(plan.training, env_steps=300))
     safety.go(plan, plan.make_env(), RunFolder(run), resume=True)
     policy = tdinfonce.load(str(run))

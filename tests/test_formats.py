@@ -20,6 +20,7 @@ from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
+from tdinfonce.plans.plan import read_plan
 from tdinfonce.runs import checkpoint
 from tdinfonce.runs.folder import RunFolder
 from tdinfonce.settings import from_json

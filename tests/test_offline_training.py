@@ -89,7 +89,7 @@ def test_a_stopped_run_continues_bit_for_bit(agent: str, tmp_path: Path, monkeyp
     parts = start(tmp_path / "straight", agent, "point-one-goal" if one_task else "point", settings)
     go(*parts)
     stopped = RunFolder.create(tmp_path / "stopped", parts[0].as_json(parts[1].spec))
-    calls, original = 0, offline._Run.iterate
+    calls, original = 0, offline.OfflineSession.iterate
 
     def interrupted(self: Any, log: Any) -> int:
         nonlocal calls
@@ -99,7 +99,7 @@ def test_a_stopped_run_continues_bit_for_bit(agent: str, tmp_path: Path, monkeyp
         return original(self, log)
 
     with monkeypatch.context() as patch:
-        patch.setattr(offline._Run, "iterate", interrupted)
+        patch.setattr(offline.OfflineSession, "iterate", interrupted)
         with pytest.raises(Stopped, match="SIGINT"):
             go(*parts[:3], stopped)
     assert not stopped.complete
@@ -346,7 +346,7 @@ def test_an_agent_that_is_not_finite_is_never_saved(
     best: tuple[float, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, env, episodes, folder = start(tmp_path / "run", "gcbc", "point", [*TINY, "held_out=0"])
-    original = offline._Run.iterate
+    original = offline.OfflineSession.iterate
     spoil = [False]
 
     def iterate(self: Any, log: Any) -> int:
@@ -358,7 +358,7 @@ def test_an_agent_that_is_not_finite_is_never_saved(
         bad = eqx.tree_at(lambda a: a.actor.model.body.biases[0], agent, replace_fn=lambda x: x.at[0].set(jnp.nan))
         return (bad if spoil[0] else agent), metrics
 
-    monkeypatch.setattr(offline._Run, "iterate", iterate)
+    monkeypatch.setattr(offline.OfflineSession, "iterate", iterate)
     monkeypatch.setattr(offline, "update_many", update)
     with pytest.raises(UserError, match=r"actor.*not finite at update 40"):
         go(plan, env, episodes, folder)

@@ -74,7 +74,7 @@ def test_a_stopped_run_continues_bit_for_bit(agent: str, tmp_path: Path, monkeyp
     go(*start(tmp_path / "straight", agent))
     plan, env, folder = start(tmp_path / "stopped", agent)
     episodes = 0
-    original = online._Run.iterate
+    original = online.OnlineSession.iterate
 
     def interrupted(self: Any, log: Any) -> int:
         nonlocal episodes
@@ -84,7 +84,7 @@ def test_a_stopped_run_continues_bit_for_bit(agent: str, tmp_path: Path, monkeyp
         return original(self, log)
 
     with monkeypatch.context() as patch:
-        patch.setattr(online._Run, "iterate", interrupted)
+        patch.setattr(online.OnlineSession, "iterate", interrupted)
         with pytest.raises(Stopped, match="SIGTERM"):
             go(plan, env, folder)
     assert not folder.complete

@@ -65,23 +65,26 @@ class Command:
 
     def run(self) -> int:
         """Train, then print one line for each run."""
+        from tdinfonce.plans.plan import read_plan
         from tdinfonce.plans.train import default_folder, train
         from tdinfonce.scale.grid import train_many
         from tdinfonce.seeding import seed_list
 
-        folder = self.resume or self.out
-        try:
-            if self.seeds:
-                plans = [self._plan(seed) for seed in seed_list(self.seeds)]
-                base = folder or default_folder(plans[0]).with_name(default_folder(plans[0]).name.rpartition("-")[0])
-                runs = train_many({f"seed-{plan.seed}": plan for plan in plans}, base)
-            else:
-                plan = None if self.resume else self.plan or self._plan(self.seed)
-                self._check()
+        self._check()
+        if self.seeds:
+            plans = [self._plan(seed) for seed in seed_list(self.seeds)]
+            base = default_folder(plans[0])
+            runs = train_many(
+                {f"seed-{plan.seed}": plan for plan in plans}, self.out or base.with_name(base.name.rpartition("-")[0])
+            )
+        else:
+            plan = None if self.resume else read_plan(self.plan)[0] if self.plan else self._plan(self.seed)
+            folder = self.resume or self.out or default_folder(plan)
+            try:
                 runs = [train(plan, out=folder, loggers=self.logger, overwrite=self.overwrite)]
-        except Stopped as stop:
-            hint = f"--resume {folder}" if folder and not self.seeds else "… again"
-            raise Stopped(f"{stop}; continue with: tdinfonce train {hint}") from None
+            except Stopped as stop:
+                reason = str(stop).partition(";")[0]
+                raise Stopped(f"{reason}; continue with: tdinfonce train --resume {folder}") from None
         for run in runs:
             print(f"{run}\nlearning curve: {run.folder / 'figure.png'}, table: {run.folder / 'table.md'}")
         return 0

@@ -194,6 +194,8 @@ def plan(
     0.9
     """
     _check_arguments(env, data, seed, threads, {"goal": goal, "test_goal": test_goal, "action_bounds": action_bounds})
+    if noise and env is None:
+        raise UserError("noise is the environment's, and data are taken as they are; name an environment (env)")
     if not all(math.isfinite(x) for x in test_goal):
         raise UserError(f"test_goal must be finite; got {tuple(test_goal)}")
     found = None if env is None else envs.resolve(env)

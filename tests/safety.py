@@ -306,7 +306,7 @@ def _spoil_array(at: int, rng: random.Random, names: list[str], *, best: bool) -
         if at == 0:
             arrays = checkpoint.agent_arrays(self.agent)
             numbers = sorted(name for name, array in arrays.items() if array.dtype.kind == "f")
-            names.append(rng.choice([name for name in numbers if name.startswith(".actor")]))
+            names.append(rng.choice([name for name in numbers if name.startswith((".actor.model", ".actor.state"))]))
             spoiled = arrays[names[0]].copy()
             spoiled.flat[rng.randrange(spoiled.size)] = np.nan
             self.agent = checkpoint.restore_agent(self.agent, arrays | {names[0]: spoiled})

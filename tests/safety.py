@@ -335,12 +335,12 @@ def full_disk(root: Path, times: int, *, real: bool = True) -> Figures:
             spoil, mend = _pretended(errno.ENOSPC if index % 2 == 0 else errno.EROFS)
         left, original = [rng.randrange(8, 19)], online.OnlineSession.iterate
 
-        def iterate(self: Any, log: Any, left: Any = left, original: Any = original, spoil: Any = spoil) -> int:
+        def iterate(self: Any, left: Any = left, original: Any = original, spoil: Any = spoil) -> int:
             left[0] -= 1
             if left[0] == 0:
                 spoil()
                 found[_disk(place) if mounted else "not real"] += 1
-            return original(self, log)
+            return original(self)
 
         with replaced(online.OnlineSession, "iterate", iterate), contextlib.ExitStack() as stack:
             stack.callback(mend)

@@ -3,10 +3,14 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tdinfonce.errors import Stopped, UserError
 
 __all__ = ["Command"]
+
+ALONE = {"resume": {"logger"}, "plan": {"out", "overwrite", "logger"}}
+SAME = ("agent", "preset", "seed", "goal_space", "noise", "noise_kind", "goal", "test_goal", "threads")
 
 
 @dataclass(frozen=True)
@@ -65,49 +69,40 @@ class Command:
 
     def run(self) -> int:
         """Train, then print one line for each run."""
-        from tdinfonce.plans.plan import read_plan
         from tdinfonce.plans.train import default_folder, train
-        from tdinfonce.scale.grid import train_many
-        from tdinfonce.seeding import seed_list
+        from tdinfonce.scale.grid import train_seeds
 
-        self._check()
-        if self.seeds:
-            plans = [self._plan(seed) for seed in seed_list(self.seeds)]
-            base = default_folder(plans[0])
-            runs = train_many(
-                {f"seed-{plan.seed}": plan for plan in plans}, self.out or base.with_name(base.name.rpartition("-")[0])
-            )
-        else:
-            plan = None if self.resume else read_plan(self.plan)[0] if self.plan else self._plan(self.seed)
-            folder = self.resume or self.out or default_folder(plan)
-            try:
+        plan = self._plan()
+        folder = self.resume or self.out or default_folder(plan)
+        try:
+            if self.seeds:
+                runs = train_seeds(plan, self.seeds, self.out)
+            else:
                 runs = [train(plan, out=folder, loggers=self.logger, overwrite=self.overwrite)]
-            except Stopped as stop:
-                reason = str(stop).partition(";")[0]
-                raise Stopped(f"{reason}; continue with: tdinfonce train --resume {folder}") from None
+        except Stopped as stop:
+            how = "the same command" if self.seeds else f"tdinfonce train --resume {folder}"
+            raise Stopped(f"{str(stop).partition(';')[0]}; continue with: {how}") from None
         for run in runs:
             print(f"{run}\nlearning curve: {run.folder / 'figure.png'}, table: {run.folder / 'table.md'}")
         return 0
 
-    def _check(self) -> None:
-        """A run that is continued, and a plan, say everything themselves."""
-        for name, beside in (("resume", ("logger",)), ("plan", ("out", "overwrite", "logger"))):
-            fields = [f for f in dataclasses.fields(self) if f.name not in (name, *beside)]
-            given = [f.name for f in fields if getattr(self, f.name) != f.default]
-            if getattr(self, name) is not None and given:
-                raise UserError(f"--{name} says everything itself; leave out --{given[0].replace('_', '-')}")
-
-    def _plan(self, seed: int):  # type: ignore[no-untyped-def]
-        """What the options ask for."""
-        from tdinfonce.plans.plan import plan
+    def _plan(self) -> Any:
+        """What the options ask for, unless a run or a plan says everything itself."""
+        from tdinfonce.plans.plan import plan, read_plan
         from tdinfonce.settings import words
 
-        if self.seeds and (self.seed or self.overwrite or self.plan):
-            raise UserError("--seeds goes without --seed, --overwrite and --plan")
+        given = {f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default}
+        for name, allowed in ALONE.items():
+            if name in given and given - allowed - {name}:
+                other = sorted(given - allowed - {name})[0].replace("_", "-")
+                raise UserError(f"--{name} says everything itself; leave out --{other}")
+        if self.plan or self.resume:
+            return read_plan(self.plan or self.resume or "")[0]
+        if self.seeds and given & {"seed", "overwrite"}:
+            raise UserError("--seeds goes without --seed and --overwrite")
         if self.noise_kind != "resampled" and not self.noise:
             raise UserError("--noise-kind says what replaces an observation, and --noise how often: add --noise 0.1")
         env = self.env if self.env is not None or self.dataset is not None else "fetch-reach"
-        same = ("agent", "preset", "goal_space", "noise", "noise_kind", "goal", "test_goal", "threads")
-        given = {name: getattr(self, name) for name in same} | words(self.set)
-        given |= {n: v for n in ("env_steps", "updates") if (v := getattr(self, n)) is not None}
-        return plan(env, self.dataset, seed=seed, **given)
+        wanted = {name: getattr(self, name) for name in SAME} | words(self.set)
+        wanted |= {n: v for n in ("env_steps", "updates") if (v := getattr(self, n)) is not None}
+        return plan(env, self.dataset, **wanted)

@@ -86,7 +86,7 @@ def test_check_env_on_a_built_in_world(capsys: pytest.CaptureFixture[str]) -> No
         (["eval"], "required"),
         (["train", "--env", "point", "--seeds", "1,2", "--seed", "3"], "without --seed"),
         (["train", "--dataset", "data.npz", "--noise", "0.1"], "data are taken as they are"),
-        (["train", "--env", "point", "--noise-kind", "zeros"], "add --noise 0.1"),
+        (["train", "--env", "point", "--noise-kind", "zeros"], "add noise=0.1"),
         (["list", "--settings", "foo"], "unknown agent"),
         (["list", "--settings", "gcbc", "--env", "foo"], "unknown environment"),
         (["list", "--env", "point"], "--settings AGENT"),

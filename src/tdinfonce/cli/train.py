@@ -17,15 +17,12 @@ SAME = ("agent", "preset", "seed", "goal_space", "noise", "noise_kind", "goal", 
 class Command:
     """Train an agent to reach goals: online in an environment, or offline on stored data.
 
-    With `--dataset` nothing is collected; an environment, if named, only serves to evaluate.
-
-    The run folder gets the config, metrics as JSON lines and for TensorBoard, checkpoints and a summary. Ctrl-C and
-    SIGTERM save first (exit code 75); the same command, or `--resume`, continues exactly, however the run ended.
+    With `--dataset` nothing is collected; an environment, if named, only serves to evaluate. Ctrl-C and SIGTERM save
+    first (exit code 75); the same command, or `--resume`, continues exactly, however the run ended.
     """
 
     env: str | None = None
-    """Short name (see `tdinfonce list`), Gymnasium id (FetchReach-v4, module:Env-v0) or module:function of a goal
-    environment; default: fetch-reach, or none with --dataset."""
+    """Name (see `tdinfonce list`), Gymnasium id or module:function; default: fetch-reach, or none with --dataset."""
     dataset: str | None = None
     """Learn offline from these data."""
     goal: str | None = None
@@ -35,8 +32,7 @@ class Command:
     agent: str = "td-infonce"
     """Which algorithm."""
     preset: str = "fast"
-    """Where the settings start from: fast (minutes on a CPU), paper (the paper's hyper-parameters) or, for td-infonce
-    offline, release (those of the paper's code)."""
+    """Where the settings start from: fast (minutes on a CPU), paper, or release (its code's; td-infonce offline)."""
     seed: int = 0
     """Decides everything random."""
     seeds: str = ""
@@ -56,8 +52,7 @@ class Command:
     set: tuple[str, ...] = ()
     """Change settings of agent or training: --set discount=0.99 hidden=512,512 (see `tdinfonce list --settings`)."""
     threads: int | None = None
-    """Threads that JAX works with; a run gives the same numbers on any machine if it has the same number of them, and
-    keeps its number when it is continued. Default: one for each visible core."""
+    """Threads that JAX works with: as many give the same numbers on any machine. Default: one for each core."""
     logger: tuple[str, ...] = ("tensorboard",)
     """Where metrics go beside metrics.jsonl: tensorboard, wandb, mlflow."""
     plan: Path | None = None
@@ -74,14 +69,12 @@ class Command:
 
         plan = self._plan()
         folder = self.resume or self.out or default_folder(plan)
+        how: Any = {"loggers": self.logger, "overwrite": self.overwrite}
         try:
-            if self.seeds:
-                runs = train_seeds(plan, self.seeds, self.out)
-            else:
-                runs = [train(plan, out=folder, loggers=self.logger, overwrite=self.overwrite)]
+            runs = train_seeds(plan, self.seeds, self.out) if self.seeds else [train(plan, out=folder, **how)]
         except Stopped as stop:
-            how = "the same command" if self.seeds else f"tdinfonce train --resume {folder}"
-            raise Stopped(f"{str(stop).partition(';')[0]}; continue with: {how}") from None
+            again = "the same command" if self.seeds else f"tdinfonce train --resume {folder}"
+            raise Stopped(f"{str(stop).partition(';')[0]}; continue with: {again}") from None
         for run in runs:
             print(f"{run}\nlearning curve: {run.folder / 'figure.png'}, table: {run.folder / 'table.md'}")
         return 0
@@ -100,8 +93,6 @@ class Command:
             return read_plan(self.plan or self.resume or "")[0]
         if self.seeds and given & {"seed", "overwrite"}:
             raise UserError("--seeds goes without --seed and --overwrite")
-        if self.noise_kind != "resampled" and not self.noise:
-            raise UserError("--noise-kind says what replaces an observation, and --noise how often: add --noise 0.1")
         env = self.env if self.env is not None or self.dataset is not None else "fetch-reach"
         wanted = {name: getattr(self, name) for name in SAME} | words(self.set)
         wanted |= {n: v for n in ("env_steps", "updates") if (v := getattr(self, n)) is not None}

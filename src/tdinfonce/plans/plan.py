@@ -198,6 +198,8 @@ def plan(
         raise UserError("env_steps belongs to an online run; on data, say how many updates")
     if data is None and "updates" in settings:
         raise UserError("updates belongs to a run on data; name some (data), or say how many env_steps")
+    if noise_kind != "resampled" and not noise:
+        raise UserError("noise_kind says what replaces an observation, and noise how often: add noise=0.1")
     if noise and env is None:
         raise UserError("noise is the environment's, and data are taken as they are; name an environment (env)")
     if not all(math.isfinite(x) for x in test_goal):

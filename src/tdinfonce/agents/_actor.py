@@ -43,7 +43,7 @@ def refuse_discrete(agent: str, spec: EnvSpec) -> None:
     if spec.discrete:
         raise UserError(
             f"{agent} learns continuous actions, and those of {spec.name} are discrete: choose td-infonce, "
-            "contrastive-rl, gcbc or qrl"
+            "contrastive-rl, contrastive-nce, c-learning, gcbc, qrl or gc-iql"
         )
 
 

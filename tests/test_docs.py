@@ -43,6 +43,8 @@ PLACEHOLDERS = {
     "E": "point",
     "AGENT": "gcbc",
     "ENV": "point",
+    "LOW": "0",
+    "HIGH": "5",
     "…": "runs/some",
 }
 """What stands for anything in a command."""

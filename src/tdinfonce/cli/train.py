@@ -1,16 +1,16 @@
 """`tdinfonce train`."""
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from tdinfonce.cli._parse import given
 from tdinfonce.errors import Stopped, UserError
 
 __all__ = ["Command"]
 
 ALONE = {"resume": {"logger"}, "plan": {"out", "overwrite", "logger"}}
-SAME = ("agent", "preset", "seed", "goal_space", "noise", "noise_kind", "goal", "test_goal", "threads")
+APART = {"env", "dataset", "set", "seeds", "out", "logger", "plan", "resume", "overwrite"}
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Command:
     """Learn offline from these data."""
     goal: str | None = None
     """Of the data: the coordinates of an observation that are a goal, such as 0:2."""
+    action_bounds: tuple[float, float] | None = None
+    """Of the data: the smallest and the largest action, where neither they nor the environment say it."""
     test_goal: tuple[float, ...] = ()
     """For agents that learn one task offline: its goal; default: the environment's, if it has only one."""
     agent: str = "td-infonce"
@@ -84,16 +86,15 @@ class Command:
         from tdinfonce.plans.plan import plan, read_plan
         from tdinfonce.settings import words
 
-        given = {f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default}
+        chosen = {f.name for f in fields(self) if getattr(self, f.name) != f.default}
         for name, allowed in ALONE.items():
-            if name in given and given - allowed - {name}:
-                other = sorted(given - allowed - {name})[0].replace("_", "-")
+            if name in chosen and chosen - allowed - {name}:
+                other = sorted(chosen - allowed - {name})[0].replace("_", "-")
                 raise UserError(f"--{name} says everything itself; leave out --{other}")
         if self.plan or self.resume:
             return read_plan(self.plan or self.resume or "")[0]
-        if self.seeds and given & {"seed", "overwrite"}:
+        if self.seeds and chosen & {"seed", "overwrite"}:
             raise UserError("--seeds goes without --seed and --overwrite")
         env = self.env if self.env is not None or self.dataset is not None else "fetch-reach"
-        wanted = {name: getattr(self, name) for name in SAME} | words(self.set)
-        wanted |= {n: v for n in ("env_steps", "updates") if (v := getattr(self, n)) is not None}
+        wanted = given(self, *(field.name for field in fields(self) if field.name not in APART)) | words(self.set)
         return plan(env, self.dataset, **wanted)

@@ -97,7 +97,7 @@ def test_values_reach_the_whole_maze_within_the_default_budget() -> None:
     """A backup goes one step (or n), through a target that lags: after T moves of rate r they have come r·T steps."""
     experiment = experiments.load("antmaze")
     assert experiment.grid is not None
-    for cell in experiment.grid(experiment.budgets["default"], 1):
+    for cell in experiment.grid(experiment.budgets["default"], (0,)):
         plan = planned(cell.env, cell.agent, cell.preset, 0, settings=cell.settings, data="data")
         c = plan.agent_config
         if hasattr(c, "target_rate"):

@@ -22,7 +22,7 @@ class Command:
     """Say what each experiment shows, where it stands in the paper, and how long it takes."""
     budget: Literal["smoke", "default", "paper"] = "default"
     """smoke: does it run at all. default: the finding, in minutes. paper: the full size."""
-    seeds: str = ""
+    seeds: str | None = None
     """A number N for 0 to N - 1, or a list such as 3,7; each budget has its own default."""
     out: Path | None = None
     """The folder to write; default runs/NAME-BUDGET."""
@@ -38,9 +38,7 @@ class Command:
         if not self.name:
             raise UserError(f"name an experiment: {', '.join(experiments.names())} (see: tdinfonce reproduce --list)")
         with sigterm_as_ctrl_c():
-            folder = experiments.reproduce(
-                self.name, self.budget, self.seeds or None, self.out, overwrite=self.overwrite
-            )
+            folder = experiments.reproduce(self.name, self.budget, self.seeds, self.out, overwrite=self.overwrite)
         text = (folder / "table.md").read_text(encoding="utf-8")
         print(text.split("\n## Step sizes")[0].rstrip())
         print(f"\nFigure: {folder / 'figure.png'}\nTable:  {folder / 'table.md'}")

@@ -37,7 +37,7 @@ class Command:
     """Where the settings start from: fast (minutes on a CPU), paper, or release (its code's; td-infonce offline)."""
     seed: int = 0
     """Decides everything random."""
-    seeds: str = ""
+    seeds: str | None = None
     """Train several seeds in parallel, into OUT/seed-N: a number N for 0 to N - 1, or a list such as 3,7."""
     env_steps: int | None = None
     """Environment steps of an online run; default: the preset's."""
@@ -72,10 +72,11 @@ class Command:
         plan = self._plan()
         folder = self.resume or self.out or default_folder(plan)
         how: Any = {"loggers": self.logger, "overwrite": self.overwrite}
+        many = self.seeds is not None
         try:
-            runs = train_seeds(plan, self.seeds, self.out) if self.seeds else [train(plan, out=folder, **how)]
+            runs = train_seeds(plan, self.seeds or "", self.out) if many else [train(plan, out=folder, **how)]
         except Stopped as stop:
-            again = "the same command" if self.seeds else f"tdinfonce train --resume {folder}"
+            again = "the same command" if many else f"tdinfonce train --resume {folder}"
             raise Stopped(f"{str(stop).partition(';')[0]}; continue with: {again}") from None
         for run in runs:
             print(f"{run}\nlearning curve: {run.folder / 'figure.png'}, table: {run.folder / 'table.md'}")
@@ -93,7 +94,7 @@ class Command:
                 raise UserError(f"--{name} says everything itself; leave out --{other}")
         if self.plan or self.resume:
             return read_plan(self.plan or self.resume or "")[0]
-        if self.seeds and chosen & {"seed", "overwrite"}:
+        if self.seeds is not None and chosen & {"seed", "overwrite"}:
             raise UserError("--seeds goes without --seed and --overwrite")
         env = self.env if self.env is not None or self.dataset is not None else "fetch-reach"
         wanted = given(self, *(field.name for field in fields(self) if field.name not in APART)) | words(self.set)

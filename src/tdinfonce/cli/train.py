@@ -70,9 +70,8 @@ class Command:
         from tdinfonce.scale.grid import train_seeds
 
         plan = self._plan()
-        folder = self.resume or self.out or default_folder(plan)
+        folder, many = self.resume or self.out or default_folder(plan), self.seeds is not None
         how: Any = {"loggers": self.logger, "overwrite": self.overwrite}
-        many = self.seeds is not None
         try:
             runs = train_seeds(plan, self.seeds or "", self.out) if many else [train(plan, out=folder, **how)]
         except Stopped as stop:
@@ -92,10 +91,10 @@ class Command:
             if name in chosen and chosen - allowed - {name}:
                 other = sorted(chosen - allowed - {name})[0].replace("_", "-")
                 raise UserError(f"--{name} says everything itself; leave out --{other}")
-        if self.plan or self.resume:
-            return read_plan(self.plan or self.resume or "")[0]
+        if stored := self.plan or self.resume:
+            return read_plan(stored)[0]
         if self.seeds is not None and chosen & {"seed", "overwrite"}:
             raise UserError("--seeds goes without --seed and --overwrite")
         env = self.env if self.env is not None or self.dataset is not None else "fetch-reach"
-        wanted = given(self, *(field.name for field in fields(self) if field.name not in APART)) | words(self.set)
-        return plan(env, self.dataset, **wanted)
+        names = [field.name for field in fields(self) if field.name not in APART]
+        return plan(env, self.dataset, **(given(self, *names) | words(self.set)))

@@ -165,7 +165,7 @@ class Batch(NamedTuple):
     commanded_goal: Any
     """The goal that the policy was told to reach in this episode."""
     near_goal: Any
-    """A state of the next m = min(n, steps left) ones, truncated geometric law, as a goal."""
+    """A state of the next m ones, truncated geometric law, as a goal; m = min(n, steps left), or all steps left."""
     bootstrap_observation: Any
     """s_{t+m}"""
     bootstrap_discount: Any
@@ -189,6 +189,8 @@ class GoalSampling(NamedTuple):
     """Of the geometric law of future goals."""
     n_step: int = 1
     """Steps before bootstrapping."""
+    whole_share: float = 0.0
+    """Share of the rows of a batch, the first ones, that bootstrap at the end of the episode, however far it is."""
     uniform_future: bool = False
     """Future goals uniform over the rest of the episode instead of geometric."""
     context: int = 0

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 
 from tdinfonce import losses
 from tdinfonce.agents._actor import TORSO, make_actor, propose
@@ -26,6 +27,7 @@ __all__ = [
     "recognise_futures",
     "td_metrics",
     "weight_entropy",
+    "with_diagonal",
 ]
 
 
@@ -115,6 +117,11 @@ def maximise_logit(
 
     reach = jnp.mean(policy.expected(miss))
     return reach + config.mean_penalty * policy.size, policy.metrics | {"actor/loss": reach}
+
+
+def with_diagonal(table: Array, diagonal: ArrayLike) -> Array:
+    """A square table with another diagonal."""
+    return jnp.where(jnp.eye(len(table), dtype=bool), jnp.reshape(jnp.asarray(diagonal), (-1, 1)), table)
 
 
 def weight_entropy(target_logits: Array) -> Array:

@@ -21,15 +21,18 @@ from jax import Array
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import act, propose
-from tdinfonce.agents._critic import candidate_logits, contrastive_learners, td_metrics, weight_entropy
-from tdinfonce.agents._goals import GoalMix, actor_goals, check_shares, first_rows, reads
+from tdinfonce.agents._critic import candidate_logits, contrastive_learners, td_metrics, weight_entropy, with_diagonal
+from tdinfonce.agents._goals import GoalMix, actor_goals, check_shares, reads
 from tdinfonce.agents._learner import Inputs, Learner, PolicyLearner, copy, polyak
 from tdinfonce.networks.actor import Actor
-from tdinfonce.networks.critic import ContrastiveCritic, logits, smallest
+from tdinfonce.networks.critic import ContrastiveCritic, logits, pair_logits, smallest
 from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
 __all__ = ["OFFLINE", "PRESETS", "Agent", "Config"]
+
+NEVER = -1e9
+"""A logit whose softmax is zero, and that zero times it is still zero."""
 
 
 class Agent(eqx.Module):
@@ -58,21 +61,23 @@ class Agent(eqx.Module):
         goal = c.critic_goals.of(batch)
         policy = propose(self.actor.model, batch.bootstrap_observation, goal, key)
 
-        # A Monte Carlo row has a far future as its positive and does not bootstrap; its goal was commanded.
-        positive, rows = c.positives.of(batch), len(goal)
-        alone, discount = first_rows(c.monte_carlo_weight, rows), batch.bootstrap_discount
-        discount = jnp.concatenate([jnp.zeros_like(discount[:alone]), discount[alone:]])
-
-        left = critic.embed(batch.observation, batch.action, goal)
-        right = critic.embed_goal(jnp.concatenate([positive, batch.random_goal]))  # one pass of ψ
-        next_logits = logits(left, tuple(r[:rows] for r in right))
-        random_logits = logits(left, tuple(r[rows:] for r in right))
+        rows, left = len(goal), critic.embed(batch.observation, batch.action, goal)
+        right = critic.embed_goal(jnp.concatenate([batch.near_goal, batch.random_goal]))  # one pass of ψ
+        near, random = tuple(r[:rows] for r in right), tuple(r[rows:] for r in right)
+        random_logits = logits(left, random)
+        if c.random_negatives:
+            # A row's own goal is no draw by chance: its place is the positive's, and elsewhere it is left out.
+            next_logits = tuple(map(with_diagonal, random_logits, pair_logits(left, near)))
+            random_logits = tuple(with_diagonal(table, NEVER) for table in random_logits)
+        else:
+            next_logits = logits(left, near)
 
         def bootstrap(next_action: Array) -> tuple[list[Array], Array]:
             future = self.target.embed(batch.bootstrap_observation, next_action, goal)
             target_logits = smallest(logits(future, self.target.embed_goal(batch.random_goal)))
-            members = zip(next_logits, random_logits, strict=True)
-            terms = [losses.td_infonce(near, random, target_logits, discount=discount) for near, random in members]
+            target_logits = with_diagonal(target_logits, NEVER) if c.random_negatives else target_logits
+            members, discount = zip(next_logits, random_logits, strict=True), batch.bootstrap_discount
+            terms = [losses.td_infonce(x, u, target_logits, discount=discount) for x, u in members]
             return terms, weight_entropy(target_logits)
 
         terms, entropy = policy.expected(bootstrap)
@@ -160,7 +165,14 @@ class Config(Settings):
         high=10**4,
     )
     monte_carlo_weight: float = fields.share(
-        0.2, "Ours: share of rows (commanded first) with any future state as positive and no bootstrap. 0 is the paper."
+        0.2,
+        "Ours: share of rows (commanded first) with any later state as positive, and the bootstrap at the end of "
+        "the episode. 0 is the paper.",
+    )
+    random_negatives: bool = setting(
+        True,
+        "Ours: positives compete with random states only, and a row's own goal is no candidate. False is the paper: "
+        "with the positives of other rows.",
     )
     cloning_share: float = fields.share(
         0.0, "Offline: share λ of the squared distance to the stored actions; reaching goals weighs 1 - λ. 0 online."
@@ -180,16 +192,11 @@ class Config(Settings):
         return GoalMix("random_goal", commanded_goal=self.commanded_share, future_goal=self.critic_future_share)
 
     @property
-    def positives(self) -> GoalMix:
-        """The states that the critic must find likelier than by chance."""
-        return GoalMix("near_goal", future_goal=self.monte_carlo_weight)
-
-    @property
     def sampling(self) -> GoalSampling:
         """The fields of a batch that this agent reads, and the laws of its goals."""
         steps = "observation", "action", "bootstrap_observation", "bootstrap_discount", "random_goal"
-        names = reads(*steps, self.positives, self.critic_goals, actor_goals(self))
-        return GoalSampling(self.discount, self.n_step, fields=names)
+        names = reads(*steps, "near_goal", self.critic_goals, actor_goals(self))
+        return GoalSampling(self.discount, self.n_step, self.monte_carlo_weight, fields=names)
 
 
 PRESETS = {
@@ -207,6 +214,7 @@ PRESETS = {
         critic_future_share=0.0,
         n_step=1,
         monte_carlo_weight=0.0,
+        random_negatives=False,
     ),
 }
 OFFLINE_ACTOR: Any = {"actor_future_share": 1.0, "cloning_share": 0.1, "cloning_sum": True}

@@ -31,6 +31,8 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
     uniform = rng.random((2, count), dtype=np.float32)
     draw = uniform_offset if how.uniform_future else lambda u, n: geometric_offset(u, n, how.discount)
     steps = np.minimum(left, how.n_step)
+    if how.whole_share:
+        steps = np.where(np.arange(count) % shape[-1] < round(how.whole_share * shape[-1]), left, steps)
     sources: dict[str, tuple[np.ndarray | None, np.ndarray]] = {
         "observation": (episodes.observation, row),
         "action": (episodes.action, row),
@@ -41,7 +43,7 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
         "commanded_goal": (episodes.goal, which),
         "near_goal": (episodes.achieved, row + geometric_offset(uniform[1], steps, how.discount)),
         "bootstrap_observation": (episodes.observation, row + steps),
-        "bootstrap_discount": (np.float32(how.discount) ** np.arange(how.n_step + 1, dtype=np.float32), steps),
+        "bootstrap_discount": (np.float32(how.discount) ** np.arange(steps.max() + 1, dtype=np.float32), steps),
         "reward": (episodes.reward, row + 1),
         **_context(episodes, which, row, how.context),
     }

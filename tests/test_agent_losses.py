@@ -20,7 +20,7 @@ import reference as ref
 from tdinfonce import agents
 from tdinfonce.types import Batch, EnvSpec, History, InputScale
 
-ROWS, STEPS = 12, 4
+ROWS, STEPS = 24, 4
 SPEC = EnvSpec("test", 4, 2, 3, episode_length=7, tolerance=1.2, success_coordinates=(0, 2))
 TINY = {"hidden": (6, 5), "goal_hidden": (5,), "representation_size": 3, "critics": 2, "layer_norm": False}
 TINY |= {"projector_hidden": (5,), "dynamics_hidden": (5,), "latent_size": 4, "components": 2, "component_size": 3}
@@ -47,7 +47,7 @@ def raw() -> Batch:
     observations[0][2, 1], observations[1][3, 1], observations[2][4, 2] = 9.0, -8.0, 11.0
     goals = [normal(ROWS, 3) for _ in range(5)]
     following, future, _, commanded, _ = goals
-    following[[4, 11]] = [future[4] + [0.5, 7, -0.5], commanded[11] + [0.1, -7, 0.9]]
+    following[[4, 22]] = [future[4] + [0.5, 7, -0.5], commanded[22] + [0.1, -7, 0.9]]
     future[5] = following[5]
     action = rng.uniform(-1, 1, (ROWS, 2)).astype(np.float32)
     action[1], action[6, 0], action[8, 1] = (1.0, -1.0), 0.9995, -0.9999
@@ -102,14 +102,14 @@ def update(agent: Any, batch: Batch) -> tuple[Any, dict[str, jax.Array]]:
     return agent.update(batch)
 
 
-def unlike(agent: Any) -> Any:
+def unlike(agent: Any, seed: int) -> Any:
     """The same agent, each of its networks moved by itself: no target and no average is its model."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
 
     def move(path: Any, x: Any) -> Any:
         names = {getattr(entry, "name", None) for entry in path}
         fixed = names & {"key", "state", "inputs", "step", "metrics"} or not eqx.is_inexact_array(x)
-        return x if fixed else x + 0.4 * rng.normal(size=x.shape).astype(np.float32)
+        return x if fixed else x + 0.6 * rng.normal(size=x.shape).astype(np.float32)
 
     return jax.tree_util.tree_map_with_path(move, agent)
 
@@ -147,9 +147,10 @@ def arrays(tree: Any) -> Any:
     return eqx.filter(tree, eqx.is_array)
 
 
-def live(name: str, **changes: Any) -> Life:
+def live(name: str, *, seed: int = 1, **changes: Any) -> Life:
+    """One update; the seed is one with which either case of every minimum and clip occurs."""
     config = config_of(name, **changes)
-    old = unlike(create(name, config))
+    old = unlike(create(name, config), seed)
     new, metrics = update(old, jax.tree.map(jnp.asarray, raw()))
     return Life(old, new, metrics, ref.weights(old), scaled(), config)
 
@@ -174,7 +175,7 @@ def sampled(actor: Any, observation: np.ndarray, goal: np.ndarray, draw: np.ndar
     return np.tanh(loc + scale * draw)
 
 
-GOALS = {"commanded_goal": 3, "future_goal": 6, "random_goal": 3}
+GOALS = {"commanded_goal": 6, "future_goal": 12, "random_goal": 6}
 MIX: dict[str, Any] = {"commanded_share": 0.25, "actor_future_share": 0.5, "min_std": 0.2, "mean_penalty": 0.3}
 
 
@@ -199,12 +200,12 @@ def test_td_infonce(changes: Any) -> None:
     def psi(critic: Any, goal: np.ndarray) -> list[np.ndarray]:
         return ref.embeddings(critic.right, goal, **options)
 
-    goal = ref.mixed(b, {"commanded_goal": 3, "future_goal": 3, "random_goal": 6})
+    goal = ref.mixed(b, {"commanded_goal": 6, "future_goal": 6, "random_goal": 12})
     action = sampled(w.actor.model, b.bootstrap_observation, goal, noise(critic_key), c)
     later = phi(w.target, b.bootstrap_observation, action, goal)
     labels = ref.softmax(smallest(ref.logits(later, psi(w.target, b.random_goal))))
-    discount = np.where(np.arange(ROWS) < 2, 0.0, b.bootstrap_discount)
-    positive = ref.mixed(b, {"future_goal": 2, "near_goal": 10})
+    discount = np.where(np.arange(ROWS) < 4, 0.0, b.bootstrap_discount)
+    positive = ref.mixed(b, {"future_goal": 4, "near_goal": 20})
 
     def critic_loss() -> Any:
         left = phi(w.critic.model, b.observation, b.action, goal)
@@ -236,3 +237,346 @@ def test_td_infonce(changes: Any) -> None:
     life.metric("actor/loss", terms()[0])
     life.metric("actor/action_error", terms()[1])
     life.follows("actor", actor_loss, 0.02)
+
+
+def raise_logits(life: Life, key: jax.Array, *, normalise: bool, cloning: float = 0.0) -> None:
+    """The actor of the critics f(s, a, g): it maximises the smaller logit of its goal."""
+    w, b, c, draw = life.w, life.b, life.c, noise(key)
+    goals, critic = ref.mixed(life.b, GOALS), life.w.critic.model
+    right = ref.embeddings(critic.right, goals, c=c, normalise=normalise)
+    temperature = np.exp(critic.log_temperature)
+
+    def terms() -> tuple[Any, Any, Any]:
+        loc, scale = ref.gaussian(w.actor.model, b.observation, goals, c)
+        action = np.tanh(loc + scale * draw)
+        left = ref.embeddings(critic.left, b.observation, action, c=c, normalise=normalise, temperature=temperature)
+        found = np.stack([np.sum(x * y, axis=1) for x, y in zip(left, right, strict=True)])
+        stored = ref.log_density(b.action, *ref.gaussian(w.actor.model, b.observation, b.future_goal, c))
+        return -np.mean(smallest(found)), np.mean(loc**2), -np.mean(stored)
+
+    def loss() -> Any:
+        reach, size, clone = terms()
+        return (1 - cloning) * (reach + 0.3 * size) + cloning * clone
+
+    life.metric("actor/loss", terms()[0])
+    life.follows("actor", loss, 0.02)
+    if cloning:
+        life.metric("actor/cloning", terms()[2])
+
+
+def tell_futures(life: Life, loss: Callable[[np.ndarray], np.ndarray]) -> None:
+    """The critic of Monte Carlo agents: the future of each row among those of the batch."""
+    b, c, critic = life.b, life.c, life.w.critic.model
+    fixed = np.exp(critic.log_temperature)
+
+    def mean() -> Any:
+        learned = np.exp(critic.log_temperature) if c.learn_temperature else fixed
+        left = ref.embeddings(critic.left, b.observation, b.action, c=c, normalise=c.normalise, temperature=learned)
+        found = ref.logits(left, ref.embeddings(critic.right, b.future_goal, c=c, normalise=c.normalise))
+        return np.mean([loss(x) for x in found])
+
+    life.metric("critic/loss", mean())
+    life.follows("critic", mean, 0.01)
+
+
+TEMPERATURES: list[dict[str, Any]] = [
+    {"learn_temperature": True, "temperature": 0.6, "normalise": True},
+    {"learn_temperature": False, "temperature": 0.7, "normalise": False, "layer_norm": True},
+]
+
+
+@pytest.mark.parametrize(("changes", "cloning"), [(TEMPERATURES[0], 0.0), (TEMPERATURES[1], 0.4)])
+def test_contrastive_rl(changes: Any, cloning: float) -> None:
+    life = live("contrastive-rl", **MIX, **changes, cloning_share=cloning, logsumexp_weight=0.2)
+    tell_futures(life, lambda x: ref.cross_entropy(x, np.eye(ROWS)) + 0.2 * ref.logsumexp(x) ** 2)
+    raise_logits(life, *life.keys(2), normalise=life.c.normalise, cloning=cloning)
+
+
+@pytest.mark.parametrize("changes", TEMPERATURES)
+def test_contrastive_nce(changes: Any) -> None:
+    life = live("contrastive-nce", **MIX, **changes)
+    own = np.eye(ROWS, dtype=bool)
+    tell_futures(life, lambda x: np.where(own, ref.softplus(-x), ref.softplus(x)).mean(1))
+    raise_logits(life, *life.keys(2), normalise=life.c.normalise)
+
+
+def test_c_learning() -> None:
+    life = live("c-learning", **MIX, discount=0.8, max_weight=0.8, seed=7)
+    w, b, c = life.w, life.b, life.c
+    critic_key, actor_key = life.keys(3)
+
+    def pairs(critic: Any, observation: np.ndarray, action: np.ndarray, goal: np.ndarray) -> np.ndarray:
+        left = ref.embeddings(critic.left, observation, action, c=c, normalise=False, temperature=fixed[id(critic)])
+        right = ref.embeddings(critic.right, goal, c=c, normalise=False)
+        return np.stack([np.sum(x * y, axis=1) for x, y in zip(left, right, strict=True)])
+
+    fixed = {id(x): np.exp(x.log_temperature) for x in (w.critic.model, w.target)}
+    action = sampled(w.actor.model, b.next_observation, b.random_goal, noise(critic_key), c)
+    chance = ref.sigmoid(smallest(pairs(w.target, b.next_observation, action, b.random_goal)))
+    odds = chance / (1 - chance)
+    both(odds > 0.8)
+    weight = np.minimum(odds, 0.8)
+
+    def critic_loss() -> Any:
+        following = pairs(w.critic.model, b.observation, b.action, b.next_goal)
+        random = pairs(w.critic.model, b.observation, b.action, b.random_goal)
+        return np.mean(0.2 * ref.softplus(-following) + 0.8 * weight * ref.softplus(-random) + ref.softplus(random))
+
+    life.metric("critic/loss", critic_loss())
+    life.metric("critic/weight", np.mean(weight))
+    life.follows("critic", critic_loss, 0.01)
+    raise_logits(life, actor_key, normalise=False)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_gcbc(layer_norm: bool) -> None:
+    life = live("gcbc", layer_norm=layer_norm, min_std=0.2)
+    b, actor = life.b, life.w.actor.model
+    both(np.abs(b.action) > 0.999)
+
+    def loss() -> Any:
+        return -np.mean(ref.log_density(b.action, *ref.gaussian(actor, b.observation, b.future_goal, life.c)))
+
+    life.metric("actor/loss", loss())
+    error = np.tanh(ref.gaussian(actor, b.observation, b.future_goal, life.c)[0]) - b.action
+    life.metric("actor/action_error", np.mean(error**2))
+    life.follows("actor", loss, 0.02)
+
+
+@pytest.mark.parametrize(("layer_norm", "seed"), [(False, 1), (True, 2)])
+def test_ddpg_her(layer_norm: bool, seed: int) -> None:
+    life = live("ddpg-her", seed=seed, discount=0.5, future_share=0.75, action_penalty=0.3, layer_norm=layer_norm)
+    w, b, c = life.w, life.b, life.c
+    goals = {"future_goal": 18, "commanded_goal": 6}
+    distance = np.linalg.norm((raw().next_goal - ref.mixed(raw(), goals))[:, [0, 2]], axis=1)
+    reward = np.where(distance < 1.2, 0.0, -1.0)
+    both(reward[:18])
+    both(reward[18:])
+    goal = ref.mixed(b, goals)
+    action = ref.deterministic(w.target_actor, b.next_observation, goal, c)
+    following = reward + 0.5 * smallest(ref.values(w.target, b.next_observation, action, goal, c=c))
+    target = np.clip(following, -2, 0)
+    assert {*np.sign(following - target)} == {-1, 0, 1}, "either bound holds some rows, not all"
+
+    def critic_loss() -> Any:
+        return np.mean((ref.values(w.critic.model, b.observation, b.action, goal, c=c) - target) ** 2)
+
+    def terms() -> tuple[Any, Any]:
+        action = ref.deterministic(w.actor.model, b.observation, goal, c)
+        reach = smallest(ref.values(w.critic.model, b.observation, action, goal, c=c))
+        return -np.mean(reach), np.mean(action**2)
+
+    life.metric("critic/loss", critic_loss())
+    life.metric("critic/reward", np.mean(reward))
+    life.metric("actor/loss", terms()[0])
+    life.metric("actor/action_size", terms()[1])
+    life.follows("critic", critic_loss, 0.01)
+    life.follows("actor", lambda: terms()[0] + 0.3 * terms()[1], 0.02)
+
+
+def distances(member: Any, start: np.ndarray, end: np.ndarray, c: Any) -> np.ndarray:
+    """The steps from latent points to others, as a quasimetric sees them."""
+    x, y = (ref.mlp(member.projector, z, norm=c.layer_norm) for z in (start, end))
+    return ref.mrn(member.head, x, y) if c.mrn else ref.iqe(member.head, x, y, c.components)
+
+
+def leads_to(member: Any, latent: np.ndarray, action: np.ndarray, c: Any) -> np.ndarray:
+    """Where an action leads, as the latent model of a quasimetric says."""
+    return latent + ref.mlp(member.dynamics, latent, action, norm=c.layer_norm)
+
+
+def qrl_member(member: Any, multiplier: Any, b: Batch, c: Any) -> Any:
+    """The loss of one quasimetric."""
+    state, later = (ref.mlp(member.state_encoder, x, norm=c.layer_norm) for x in (b.observation, b.next_observation))
+    reached, random = (ref.mlp(member.goal_encoder, x, norm=c.layer_norm) for x in (b.next_goal, b.random_goal))
+    predicted = leads_to(member, state, b.action, c)
+    away = [distances(member, state, random, c), distances(member, state, later[np.arange(-1, ROWS - 1)], c)]
+    push = ref.softplus(c.push_sharpness * (c.push_offset - np.array(away))) / c.push_sharpness
+    long = [distances(member, state, later, c) - 1, distances(member, later, reached, c)]
+    both(np.array(long) > 0)
+    local = np.mean(np.maximum(long, 0) ** 2) - c.local_tolerance**2
+    there, back = distances(member, predicted, later, c), distances(member, later, predicted, c)
+    return np.mean(push) + multiplier * local + c.dynamics_weight * np.mean((there**2 + back**2) / 2)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"entropy_weight": 0.5, "cloning_weight": 0.2, "layer_norm": False},
+        {"entropy_weight": 0.0, "cloning_weight": 0.0, "layer_norm": True, "mrn": True},
+    ],
+)
+def test_qrl(changes: Any) -> None:
+    own: dict[str, Any] = {"push_offset": 4.0, "push_sharpness": 0.7, "local_tolerance": 0.4, "dynamics_weight": 0.6}
+    own |= {"multiplier": 1.3, "multiplier_rate": 0.03, "entropy_rate": 0.04}
+    life = live("qrl", **MIX, **own, **changes)
+    w, b, c = life.w, life.b, life.c
+    (actor_key,) = life.keys(2)
+
+    def critic_loss() -> Any:
+        multiplier = ref.softplus(w.multiplier.model)
+        return sum(qrl_member(m, x, b, c) for m, x in zip(w.critic.model, multiplier, strict=True))
+
+    life.metric("critic/loss", qrl_member(w.critic.model[0], ref.softplus(w.multiplier.model[0]), b, c))
+    life.follows("critic", critic_loss, 0.01)
+    life.follows("multiplier", critic_loss, 0.03, sign=-1.0)
+
+    goals, draw = ref.mixed(b, GOALS), noise(actor_key)
+
+    def reach(action: np.ndarray) -> Any:
+        found = []
+        for member in w.critic.model:
+            start = ref.mlp(member.state_encoder, b.observation, norm=c.layer_norm)
+            end = ref.mlp(member.goal_encoder, goals, norm=c.layer_norm)
+            found.append(distances(member, leads_to(member, start, action, c), end, c))
+        both(found[0] < found[1])
+        return np.mean(np.maximum(*found))
+
+    def terms() -> tuple[Any, Any]:
+        loc, scale = ref.gaussian(w.actor.model, b.observation, goals, c)
+        action = np.tanh(loc + scale * draw)
+        entropy = -np.mean(ref.log_density(action, loc, scale))
+        weight = c.entropy_weight * np.exp(w.entropy_weight.model)
+        clone = -np.mean(ref.log_density(b.action, *ref.gaussian(w.actor.model, b.observation, b.future_goal, c)))
+        loss = reach(action) + 0.3 * np.mean(loc**2) + weight * (-2 - entropy) + c.cloning_weight * clone
+        return reach(action), loss
+
+    life.metric("actor/loss", terms()[0])
+    life.follows("actor", lambda: terms()[1], 0.02)
+    if c.entropy_weight:
+        life.follows("entropy_weight", lambda: terms()[1], 0.04, sign=-1.0)
+
+
+IMPLICIT: dict[str, Any] = {"discount": 0.7, "expectile_level": 0.8, "sharpness": 1.5, "max_weight": 2.0}
+
+
+def implicit(life: Life, value_goal: Any, actor_goal: Any, reached: np.ndarray) -> None:
+    """V, then the actor and Q with the new V; ``*_goal`` are what the networks see besides states and actions."""
+    w, b, c = life.w, life.b, life.c
+    new_value = ref.weights(life.new.value.model)
+    best = smallest(ref.values(w.target, b.observation, b.action, value_goal, c=c))
+
+    def value_loss() -> Any:
+        error = best - ref.values(w.value.model, b.observation, value_goal, c=c)[0]
+        both(error > 0)
+        return np.mean(np.where(error > 0, 0.8, 0.2) * error**2)
+
+    life.metric("critic/value_loss", value_loss())
+    life.follows("value", value_loss, 0.01)
+
+    done = smallest(ref.values(w.target, b.observation, b.action, actor_goal, c=c))
+    advantage = done - ref.values(new_value, b.observation, actor_goal, c=c)[0]
+    both(np.exp(1.5 * advantage) > 2)
+    weight = np.minimum(np.exp(1.5 * advantage), 2)
+
+    def actor_loss() -> Any:
+        policy = ref.gaussian(w.actor.model, b.observation, actor_goal, c)
+        return -np.mean(weight * ref.log_density(b.action, *policy))
+
+    life.metric("actor/loss", actor_loss())
+    life.metric("actor/advantage", np.mean(advantage))
+    life.metric("actor/clipped", np.mean(weight >= 2))
+    life.follows("actor", actor_loss, 0.02)
+
+    both(reached)
+    following = ref.values(new_value, b.next_observation, value_goal, c=c)[0]
+    target = np.where(reached, 0, -1 + 0.7 * following)
+
+    def critic_loss() -> Any:
+        return np.mean((ref.values(w.critic.model, b.observation, b.action, value_goal, c=c) - target) ** 2)
+
+    life.metric("critic/loss", critic_loss())
+    life.follows("critic", critic_loss, 0.01)
+
+
+NOTHING = np.zeros((ROWS, 0))
+
+
+@pytest.mark.parametrize(("layer_norm", "seed"), [(False, 1), (True, 7)])
+def test_iql(layer_norm: bool, seed: int) -> None:
+    life = live("iql", seed=seed, **IMPLICIT, layer_norm=layer_norm)
+    implicit(life, NOTHING, NOTHING, life.b.reward == 1)
+
+
+@pytest.mark.parametrize(("layer_norm", "seed"), [(False, 1), (True, 7)])
+def test_gc_iql(layer_norm: bool, seed: int) -> None:
+    life = live("gc-iql", seed=seed, **IMPLICIT, layer_norm=layer_norm, next_share=0.125, future_share=0.5)
+    goals = {"next_goal": 3, "future_goal": 12, "random_goal": 9}
+    reached = (raw().next_goal == ref.mixed(raw(), goals)).all(1)
+    assert reached.sum() == 4, "the next states, and a future that is the next state"
+    implicit(life, ref.mixed(life.b, goals), life.b.future_goal, reached)
+
+
+@pytest.mark.parametrize(("layer_norm", "seed"), [(False, 1), (True, 3)])
+def test_td3_bc(layer_norm: bool, seed: int) -> None:
+    own: dict[str, Any] = {"discount": 0.7, "target_noise": 0.6, "noise_clip": 0.5, "value_weight": 1.7}
+    life = live("td3-bc", seed=seed, **own, layer_norm=layer_norm)
+    w, b, c = life.w.policy, life.b, life.c
+    critic, (noise_key,) = life.w.critic.model, life.keys(2)
+    wild = 0.6 * noise(noise_key)
+    both(np.abs(wild) > 0.5)
+    action = ref.deterministic(w.target_actor, b.next_observation, NOTHING, c) + np.clip(wild, -0.5, 0.5)
+    both(np.abs(action) > 1)
+    following = smallest(ref.values(w.target, b.next_observation, np.clip(action, -1, 1), c=c))
+    target = np.where(b.reward == 1, 0, -1 + 0.7 * following)
+
+    def critic_loss() -> Any:
+        return np.mean((ref.values(critic, b.observation, b.action, c=c) - target) ** 2)
+
+    life.metric("critic/loss", critic_loss())
+    life.follows("critic", critic_loss, 0.01)
+
+    new_critic = ref.weights(life.new.critic.model)
+
+    def valued() -> Any:
+        action = ref.deterministic(w.actor.model, b.observation, NOTHING, c)
+        return ref.values(new_critic, b.observation, action, c=c)[0], np.mean((action - b.action) ** 2)
+
+    size = np.mean(np.abs(valued()[0]))
+
+    def actor_loss() -> Any:
+        value, error = valued()
+        return error - 1.7 * np.mean(value) / size
+
+    life.metric("actor/loss", actor_loss())
+    life.metric("actor/action_error", valued()[1])
+    life.w = w  # where the actor is
+    life.follows("actor", actor_loss, 0.02)
+
+
+def test_td3_bc_moves_its_policy_at_every_third_update_if_told_so() -> None:
+    old = unlike(create("td3-bc", config_of("td3-bc", policy_delay=3)), 1)
+    moved = []
+    for _ in range(5):
+        new, _ = update(old, jax.tree.map(jnp.asarray, raw()))
+        parts = "actor", "target_actor", "target", "critic"
+        moved.append([not eqx.tree_equal(getattr(old, part), getattr(new, part)) for part in parts])
+        old = new
+    assert moved == [[first, first, first, True] for first in (True, False, False, True, False)]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_dt(dropout: float) -> None:
+    own: dict[str, Any] = {"gradient_clip": 0.1, "weight_decay": 0.05, "rate_rise": 4}
+    life = live("dt", **own, dropout=dropout)
+    b, actor = life.b, life.w.actor.model
+    (key,) = life.keys(2)
+    blocks = [jax.random.split(jax.random.fold_in(key, number)) for number in (1, 2)]
+    keys = [key, *blocks[0], *blocks[1]]
+    shape = ROWS, 3 * STEPS, 6
+    masks = [np.array(jax.random.bernoulli(k, 1 - dropout, shape)) / (1 - dropout) for k in keys]
+    seen = b.context_time >= 0
+    both(seen)
+
+    def loss() -> Any:
+        return np.mean((ref.transformer(actor, b, masks, 2) - b.context_action)[seen] ** 2)
+
+    life.metric("actor/loss", loss())
+    life.metric("actor/return", np.mean(b.context_return[seen]))
+    clipped = jax.tree.map(lambda x: x / 0.1, optax.tree_utils.tree_get(life.new.actor.state, "mu"))
+    assert life.metrics["actor/gradient"] > 0.1, "else nothing is clipped"
+    np.testing.assert_allclose(optax.tree.norm(clipped), 0.1, rtol=1e-3)
+    ref.agree(loss, actor, jax.tree.map(lambda x: x * life.metrics["actor/gradient"] / 0.1, clipped))
+    for old, new, g in zip(*map(jax.tree.leaves, (life.old.actor.model, life.new.actor.model, clipped)), strict=True):
+        expected = old - 0.02 / 4 * (g / (jnp.abs(g) + 1e-8) + 0.05 * old)
+        np.testing.assert_allclose(new, expected, atol=1e-5)

@@ -580,3 +580,114 @@ def test_dt(dropout: float) -> None:
     for old, new, g in zip(*map(jax.tree.leaves, (life.old.actor.model, life.new.actor.model, clipped)), strict=True):
         expected = old - 0.02 / 4 * (g / (jnp.abs(g) + 1e-8) + 0.05 * old)
         np.testing.assert_allclose(new, expected, atol=1e-5)
+
+
+RATES = {"critic": 0.01, "value": 0.01, "actor": 0.02, "multiplier": 0.03, "entropy_weight": 0.04}
+SCHEDULES: dict[str, Any] = {
+    "iql": ({"decay_updates": 5}, lambda done: (1 + np.cos(np.pi * done / 5)) / 2),
+    "dt": ({"rate_rise": 2, "weight_decay": 0.05}, lambda done: min((done + 1) / 2, 1)),
+    "qrl": ({"multiplier_rate": 0.03, "entropy_rate": 0.04, "entropy_weight": 0.5}, None),
+    "td3-bc": ({"policy_delay": 1}, None),
+}
+"""Of the actor's learning rate, by the updates that it has made; and what else the test wants of an agent."""
+
+
+def moves_as_adam(old: Any, new: Any, done: int, rate: float, decay: float) -> None:
+    """Assert that the last step of a learner was Adam's, at this rate."""
+    mu, nu = (optax.tree_utils.tree_get(new.state, name) for name in ("mu", "nu"))
+    for was, now, m, v in zip(*map(jax.tree.leaves, (arrays(old.model), arrays(new.model), mu, nu)), strict=True):
+        first, second = m / (1 - 0.9 ** (done + 1)), v / (1 - 0.999 ** (done + 1))
+        expected = was - rate * (first / (jnp.sqrt(second) + 1e-8) + decay * was)
+        np.testing.assert_allclose(now, expected, atol=3e-3 * rate)
+
+
+@pytest.mark.parametrize("name", agents.names())
+def test_each_part_moves_at_its_own_rate(name: str) -> None:
+    """Three updates: Adam with its schedule, targets towards the new networks, the average of the policy."""
+    changes, schedule = SCHEDULES.get(name, ({}, None))
+    config = config_of(name, **changes)
+    agent = unlike(create(name, config), 1)
+    decay = getattr(config, "weight_decay", 0.0)
+    for done, follow in enumerate((1.0, 0.9, 0.9)):  # 4 / (updates + 3) at first, then average_rate
+        new, _ = update(agent, jax.tree.map(jnp.asarray, raw()))
+        for learner, rate in RATES.items():
+            if hasattr(agent, learner):
+                factor = schedule(done) if schedule and learner == "actor" else 1
+                moves_as_adam(getattr(agent, learner), getattr(new, learner), done, rate * factor, decay)
+        for target, online in PAIRS.items():
+            if hasattr(agent, target):
+                near(getattr(new, target), getattr(agent, target), getattr(new, online).model, 0.3)
+        near(new.actor.average, agent.actor.average, new.actor.model, follow)
+        agent = new
+
+
+def near(now: Any, was: Any, goes_to: Any, rate: float) -> None:
+    def check(x: Any, y: Any, z: Any) -> None:
+        np.testing.assert_allclose(x, y + rate * (z - y), rtol=1e-4, atol=1e-5)
+
+    jax.tree.map(check, *map(arrays, (now, was, goes_to)))
+
+
+def test_an_average_forgets_the_beginning_faster_than_by_its_rate() -> None:
+    agent = unlike(create("gcbc", config_of("gcbc", average_rate=0.6)), 1)
+    for rate in (4 / 4, 4 / 5, 4 / 6, 0.6, 0.6):
+        new, _ = update(agent, jax.tree.map(jnp.asarray, raw()))
+        near(new.actor.average, agent.actor.average, new.actor.model, rate)
+        agent = new
+
+
+ACTORS = [(name, agents.load(name).Config()) for name in agents.names() if name != "dt"]
+CHOICES = [(name, mean) for name, c in ACTORS for mean in ((False, True) if hasattr(c, "mean_action") else (None,))]
+
+
+@pytest.mark.parametrize(("name", "mean"), CHOICES)
+def test_act(name: str, mean: bool | None) -> None:
+    """Greedy by the average, otherwise a sample of the policy itself; the goal is seen by those who are told one."""
+    config = config_of(name, **({} if mean is None else {"mean_action": mean}))
+    agent, b, key = unlike(create(name, config), 1), scaled(), jax.random.PRNGKey(5)
+    goal = NOTHING if name in ("iql", "td3-bc") else b.future_goal
+    model, average = ref.weights(agent.actor.model), ref.weights(agent.actor.average)
+    if name in ("ddpg-her", "td3-bc"):
+        greedy, free = (ref.deterministic(policy, b.observation, goal, config) for policy in (average, model))
+    else:
+        free = sampled(model, b.observation, goal, noise(key), config)
+        best = ref.gaussian(average, b.observation, goal, config)
+        by_mean = mean or name in ("iql", "gc-iql")
+        greedy = ref.mean_action(*best) if by_mean else np.tanh(best[0])
+    for expected, how in ((greedy, True), (free, False)):
+        found = agent.act(raw().observation, raw().future_goal, key, greedy=how)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_dt_acts_as_if_success_was_to_come() -> None:
+    agent = unlike(create("dt", config_of("dt", target_return=0.7)), 1)
+    late = raw().context_time[:, -1] >= STEPS - 1  # so that no step is missing
+    b, told = (Batch(*(None if x is None else x[late] for x in y)) for y in (raw(), scaled()))
+    history = History(b.context_observation[:, :-1], b.context_action[:, :-1], b.context_time[:, :-1])
+    told = told._replace(context_return=np.full(told.context_time.shape, 0.7))
+    for greedy in (False, True):
+        policy = ref.weights(agent.actor.average if greedy else agent.actor.model)
+        expected = ref.transformer(policy, told, [np.ones(())] * 5, 2)[:, -1]
+        now = b.context_observation[:, -1]
+        found = agent.act(now, b.future_goal, jax.random.PRNGKey(0), greedy=greedy, history=history)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_represent_is_the_first_tower_of_td_infonce() -> None:
+    config = config_of("td-infonce", normalise=False)
+    agent, b = unlike(create("td-infonce", config), 1), scaled()
+    tower = ref.weights(agent.critic.model).left[:1]
+    (expected,) = ref.embeddings(tower, b.observation, b.action, b.future_goal, c=config, normalise=True)
+    found = agent.represent(*(jnp.asarray(x) for x in (raw().observation, raw().action, raw().future_goal)))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_inputs_follow_a_new_scale_only_if_they_are_scaled() -> None:
+    other = InputScale(*(x + 0.5 for x in SCALE))
+    state, goal = raw().observation, raw().future_goal
+    for is_scaled in (True, False):
+        agent = create("gcbc", config_of("gcbc", scale_inputs=is_scaled)).rescaled(other)
+        seen = agent.inputs.observation(jnp.asarray(state)), agent.inputs.goal(jnp.asarray(goal))
+        means = (ref.compress(state, *other[:2]), ref.compress(goal, *other[2:])) if is_scaled else (state, goal)
+        for found, expected in zip(seen, means, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -24,8 +24,9 @@ demo: graphics  ## teach a robot arm to reach goals: learning curve, table and p
 test: lint graphics  ## lint, types, layers, and the tests that take minutes
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: $(VENV)/.installed  ## the checks that take longer; the promises of docs/safety.md with their figures (hours)
+test-slow: $(VENV)/.installed  ## the checks that take longer; faults that the tests must see; the promises of docs/safety.md with their figures (hours)
 	$(BIN)/python -m pytest -m slow
+	$(BIN)/python tools/mutants.py
 	$(BIN)/python tests/safety.py
 
 # Exit code 2 says that nothing here can draw. If nothing may be installed, the tests of the image tasks fail and name

@@ -113,6 +113,7 @@ def main() -> int:
     found: dict[str, tuple[str, str]] = {}
     began = time.monotonic()
     with ThreadPoolExecutor(options.jobs) as pool:
+        print("the tests without any fault", flush=True)
         result, said = run(None, tuple(sorted({part for m in chosen for part in m.tests if part.endswith(".py")})))
         if result != "survived":
             print(f"the tests fail without any fault: {said}")

@@ -6,6 +6,7 @@ from typing import Any
 from tdinfonce.plans.plan import Plan, plan
 from tdinfonce.runs.folder import RunFolder
 from tdinfonce.runs.log import MetricLog
+from tdinfonce.runs.loggers import as_loggers
 from tdinfonce.settings import words
 from tdinfonce.training.offline import OfflineSession
 from tdinfonce.training.online import OnlineSession
@@ -30,7 +31,9 @@ def run_online(
     resume: bool = False,
 ) -> Metrics:
     """Train online in any folder."""
-    return OnlineSession(folder, env, create, sampling, config, seed).run(MetricLog(folder), "test", resume=resume)
+    return OnlineSession(folder, env, create, sampling, config, seed).run(
+        MetricLog(folder, as_loggers(["tensorboard"])), "test", resume=resume
+    )
 
 
 def run_offline(
@@ -46,4 +49,4 @@ def run_offline(
 ) -> Metrics:
     """Train offline in any folder."""
     session = OfflineSession(folder, episodes, env, create, sampling, config, seed)
-    return session.run(MetricLog(folder), "test", resume=resume)
+    return session.run(MetricLog(folder, as_loggers(["tensorboard"])), "test", resume=resume)

@@ -297,7 +297,7 @@ def _spoil_array(at: int, rng: random.Random, names: list[str], *, best: bool) -
     """One number of the actor or its optimiser is NaN after the ``at``-th updates, just before the evaluation and the
     save: neither a metric nor an action of the evaluation shows it. With ``best`` this agent is to become the best one.
     """
-    original = online._Run._update
+    original = online.OnlineSession._update
 
     def update(self: Any, before: int) -> None:
         nonlocal at
@@ -306,13 +306,13 @@ def _spoil_array(at: int, rng: random.Random, names: list[str], *, best: bool) -
         if at == 0:
             arrays = checkpoint.agent_arrays(self.agent)
             numbers = sorted(name for name, array in arrays.items() if array.dtype.kind == "f")
-            names.append(rng.choice([name for name in numbers if name.startswith(".actor")]))
+            names.append(rng.choice([name for name in numbers if name.startswith((".actor.model", ".actor.state"))]))
             spoiled = arrays[names[0]].copy()
             spoiled.flat[rng.randrange(spoiled.size)] = np.nan
             self.agent = checkpoint.restore_agent(self.agent, arrays | {names[0]: spoiled})
             self.best = (-1.0, -1.0) if best else (2.0, 2.0)
 
-    return replaced(online._Run, "_update", update)
+    return replaced(online.OnlineSession, "_update", update)
 
 
 def full_disk(root: Path, times: int, *, real: bool = True) -> Figures:
@@ -333,16 +333,16 @@ def full_disk(root: Path, times: int, *, real: bool = True) -> Figures:
             spoil, mend = _full(place) if index % 2 == 0 else _read_only(place)
         else:
             spoil, mend = _pretended(errno.ENOSPC if index % 2 == 0 else errno.EROFS)
-        left, original = [rng.randrange(8, 19)], online._Run.iterate
+        left, original = [rng.randrange(8, 19)], online.OnlineSession.iterate
 
-        def iterate(self: Any, log: Any, left: Any = left, original: Any = original, spoil: Any = spoil) -> int:
+        def iterate(self: Any, left: Any = left, original: Any = original, spoil: Any = spoil) -> int:
             left[0] -= 1
             if left[0] == 0:
                 spoil()
                 found[_disk(place) if mounted else "not real"] += 1
-            return original(self, log)
+            return original(self)
 
-        with replaced(online._Run, "iterate", iterate), contextlib.ExitStack() as stack:
+        with replaced(online.OnlineSession, "iterate", iterate), contextlib.ExitStack() as stack:
             stack.callback(mend)
             try:
                 go(plan, env, folder)
@@ -550,7 +550,7 @@ def overhead(root: Path, steps: int, env: str = "fetch-reach") -> Figures:
         return replaced(place, name, call)
 
     with contextlib.ExitStack() as stack:
-        for place, name in ((online._Run, "save"), (checkpoint, "save_best"), (online, "check_metrics")):
+        for place, name in ((online.OnlineSession, "save"), (checkpoint, "save_best"), (online, "check_metrics")):
             stack.enter_context(timed(place, name))
         stack.enter_context(timed(collect, "_check_finite"))
         began = time.monotonic()

@@ -35,7 +35,7 @@ def test_eval_prints_a_table_and_writes_a_film(run: Path, tmp_path: Path, capsys
 
 
 def test_several_seeds_get_their_own_folders(tmp_path: Path) -> None:
-    words = ["train", "--env", "point", "--agent", "gcbc", "--seeds", "1", "2", "--out", str(tmp_path / "runs"), *SMALL]
+    words = ["train", "--env", "point", "--agent", "gcbc", "--seeds", "1,2", "--out", str(tmp_path / "runs"), *SMALL]
     assert main(words) == 0
     seeds = [json.loads((tmp_path / "runs" / f"seed-{s}" / "config.json").read_text())["seed"] for s in (1, 2)]
     assert seeds == [1, 2]
@@ -44,8 +44,9 @@ def test_several_seeds_get_their_own_folders(tmp_path: Path) -> None:
 
 
 def test_resume_of_a_complete_run_says_so(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "--resume", str(run)]) == 0
-    assert "complete already" in capsys.readouterr().out
+    with pytest.warns(RuntimeWarning, match="complete already, nothing was trained"):
+        assert main(["train", "--resume", str(run)]) == 0
+    assert "success_any" in capsys.readouterr().out
 
 
 def test_list_names_agents_environments_and_settings(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,12 +81,12 @@ def test_check_env_on_a_built_in_world(capsys: pytest.CaptureFixture[str]) -> No
         (["train", "--env", "point", "--env-steps", "many"], "env-steps"),
         (["train", "--resume", "nowhere"], "not a run folder"),
         (["train", "--resume", "nowhere", "--seed", "3"], "leave out --seed"),
-        (["train", "--env", "point", "--seeds", "1", "1"], "once"),
+        (["train", "--env", "point", "--seeds", "1,1"], "once"),
         (["eval", "nowhere"], "no run folder"),
         (["eval"], "required"),
-        (["train", "--env", "point", "--seeds", "1", "2", "--seed", "3"], "one of the two"),
-        (["train", "--dataset", "data.npz", "--noise", "0.1"], "name one with --env"),
-        (["train", "--env", "point", "--noise-kind", "zeros"], "add --noise 0.1"),
+        (["train", "--env", "point", "--seeds", "1,2", "--seed", "3"], "without --seed"),
+        (["train", "--dataset", "data.npz", "--noise", "0.1"], "data are taken as they are"),
+        (["train", "--env", "point", "--noise-kind", "zeros"], "add noise=0.1"),
         (["list", "--settings", "foo"], "unknown agent"),
         (["list", "--settings", "gcbc", "--env", "foo"], "unknown environment"),
         (["list", "--env", "point"], "--settings AGENT"),
@@ -107,7 +108,7 @@ def test_bad_input_about_a_run(run: Path, tmp_path: Path, capsys: pytest.Capture
     for words, message in (
         (["eval", str(run), "--episodes", "0"], "at least one"),
         (["eval", str(run), "--video", "film.avi"], ".mp4 or .gif"),
-        (["train", "--env", "point", "--agent", "gcbc", "--out", str(run)], "--overwrite"),
+        (["train", "--env", "point", "--agent", "gcbc", "--out", str(run)], "overwrite it"),
     ):
         assert main(words) == 2
         assert message in capsys.readouterr().err

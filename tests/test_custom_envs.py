@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tdinfonce as td
 from tdinfonce import envs
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.replay import Replay
@@ -19,6 +20,7 @@ from tdinfonce.envs.check import examine
 from tdinfonce.envs.point import PointEnv
 from tdinfonce.envs.worker import WorkerEnv
 from tdinfonce.errors import UserError
+from tdinfonce.seeding import evaluation_seeds
 from tdinfonce.training.collect import Exploration, collect, uniform_policy
 from tdinfonce.training.evaluate import evaluate
 from tdinfonce.types import EnvSpec, flatten
@@ -171,6 +173,26 @@ def test_every_kind_is_collected_stored_and_evaluated(kind: str) -> None:
     assert not line.closed, "what the user made is not ours to close"
     problems, _ = examine(line)
     assert problems == []
+
+
+@pytest.mark.parametrize("kind", ["bounds", "discrete", "nested", "matrix", "early", "success"])
+def test_every_kind_from_nothing_to_a_policy_that_was_loaded_again(kind: str, tmp_path: Path) -> None:
+    """Trained, evaluated, loaded, and fed back by hand: the same success on the same episodes, however it is asked."""
+    options = {"early": True} if kind == "early" else KINDS[kind][0]
+    run = td.train(env=Line(**options), agent="gcbc", env_steps=4_000, eval_every=2_000, out=tmp_path / "run")
+    result = td.evaluate(tmp_path / "run", Line(**options), episodes=40)
+    policy, env, won = td.load(run.folder), Line(**options), []
+    for seed in evaluation_seeds(40):
+        (state, _), success = env.reset(seed=seed), False
+        for _ in range(env.max_episode_steps):
+            state, _, terminated, _, info = env.step(policy.act(state))
+            success = success or info[env.says]
+            if terminated:
+                break
+        won.append(success)
+    assert np.mean(won) == result["success_any"]
+    assert result["success_any"] >= 0.85
+    assert (result["length"] < 12) == (kind == "early")
 
 
 def test_native_actions_are_the_environments() -> None:

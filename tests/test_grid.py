@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from helpers import planned
 from tdinfonce import experiments
 from tdinfonce.analysis import compare, grid
 from tdinfonce.cli import main
 from tdinfonce.errors import UserError
 from tdinfonce.experiments._grid import GridRun
+from tdinfonce.plans.plan import Plan
 from tdinfonce.runs import checkpoint
 from tdinfonce.scale.grid import run_grid
 from tdinfonce.system.signals import sigterm_as_ctrl_c
@@ -24,20 +24,24 @@ TINY = ("hidden=8", "env_steps=200", "warmup_steps=100", "eval_every=100", "eval
 TINY += ("batch_size=16", "updates_per_call=5")
 
 
+def plans(*cells: GridRun) -> dict[str, Plan]:
+    return {cell.name: cell.plan() for cell in cells}
+
+
 def test_a_grid_runs_skips_reports_and_survives_a_failure(tmp_path: Path) -> None:
     good = GridRun("point--gcbc--0", "point", "gcbc", 0, settings=TINY)
-    bad = GridRun("point--gcbc--1", "point", "gcbc", 1, settings=("hidden=none",))
+    bad = GridRun("point--gcbc--1", "no-such-module:Env-v0", "gcbc", 1, settings=TINY)
     counted: list[int] = []
-    with pytest.raises(UserError, match=r"1 of 2 runs failed.*point--gcbc--1.*hidden must be"):
-        run_grid(tmp_path, [bad, good], advance=counted.append)
+    with pytest.raises(UserError, match=r"1 of 2 runs failed.*point--gcbc--1.*cannot import"):
+        run_grid(tmp_path, plans(bad, good), advance=counted.append)
     assert sum(counted) == 2
     assert (tmp_path / good.name / "COMPLETE").is_file()
     stamp = (tmp_path / good.name / "summary.json").stat().st_mtime_ns
-    run_grid(tmp_path, [good], advance=counted.append)
+    run_grid(tmp_path, plans(good), advance=counted.append)
     assert (tmp_path / good.name / "summary.json").stat().st_mtime_ns == stamp, "a finished run was run again"
     changed = dataclasses.replace(good, settings=(*TINY, "hidden=16"))
     with pytest.raises(UserError, match=r"point--gcbc--0 was made with hidden=\(8,\), which is \(16,\) now; delete it"):
-        run_grid(tmp_path, [changed], advance=counted.append)
+        run_grid(tmp_path, plans(changed), advance=counted.append)
     compare.report(tmp_path, "title")
     assert (tmp_path / "figure.png").is_file()
     final = json.loads((tmp_path / good.name / "summary.json").read_text())
@@ -56,35 +60,30 @@ def test_a_stopped_grid_stops_its_runs(tmp_path: Path) -> None:
     threading.Thread(target=stop, daemon=True).start()
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt), sigterm_as_ctrl_c():
-        run_grid(tmp_path, [cell], advance=lambda _: None)
+        run_grid(tmp_path, plans(cell), advance=lambda _: None)
     assert signal.getsignal(signal.SIGTERM) is before
     assert "continue with: tdinfonce train --resume" in (tmp_path / f"{cell.name}.log").read_text()
     assert not (tmp_path / cell.name / "COMPLETE").exists()
 
 
-def test_a_cell_with_a_checkpoint_continues(tmp_path: Path) -> None:
-    cell = GridRun("a", "point", "gcbc", 3, settings=("hidden=8",))
-    assert cell.words(tmp_path)[:3] == ["train", "--env", "point"]
-    assert cell.words(tmp_path)[-2:] == ["--set", "hidden=8"]
-    assert "--noise" not in cell.words(tmp_path)
-    noisy = dataclasses.replace(cell, noise=0.1).words(tmp_path)
-    assert noisy[noisy.index("--noise") + 1] == "0.1"
-    full = dataclasses.replace(cell, goal_space="full").words(tmp_path)
-    assert full[full.index("--goal-space") + 1] == "full"
-    (tmp_path / "a" / "checkpoints" / "000000000100").mkdir(parents=True)
-    assert cell.words(tmp_path) == ["train", "--resume", str(tmp_path / "a")]
+def test_a_cell_is_the_plan_of_what_it_says(tmp_path: Path) -> None:
+    cell = GridRun("a", "fetch-push", "gcbc", 3, settings=("hidden=8",), noise=0.1, goal_space="full", dataset="data")
+    plan = cell.plan(tmp_path)
+    assert (plan.env, plan.agent, plan.seed, plan.agent_config.hidden) == ("fetch-push", "gcbc", 3, (8,))
+    assert (plan.noise, plan.goal_space, plan.dataset, plan.threads) == (0.1, "full", "data", 1)
+    (tmp_path / "data").mkdir()
+    assert cell.plan(tmp_path).dataset == str(tmp_path / "data"), "what lies in the folder of the grid goes first"
 
 
 @pytest.mark.parametrize("name", [name for name in experiments.names() if experiments.load(name).grid is not None])
-def test_every_cell_is_a_valid_recipe(name: str) -> None:
+def test_every_cell_is_a_valid_plan(name: str) -> None:
     experiment = experiments.load(name)
     assert experiment.grid is not None
     for budget, config in experiment.budgets.items():
         cells = experiment.grid(config, experiment.seeds[budget])
         assert len({cell.name for cell in cells}) == len(cells)
         for cell in cells:
-            how = {"goal_space": cell.goal_space, "settings": cell.settings, "dataset": cell.dataset or ""}
-            plan = planned(cell.env, cell.agent, cell.preset, cell.seed, **how)  # type: ignore[arg-type]
+            plan = cell.plan()
             assert bool(plan.dataset) == (not name.startswith("fetch-"))
             assert len(cell.name.split("--")) == 3
 

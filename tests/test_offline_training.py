@@ -89,17 +89,17 @@ def test_a_stopped_run_continues_bit_for_bit(agent: str, tmp_path: Path, monkeyp
     parts = start(tmp_path / "straight", agent, "point-one-goal" if one_task else "point", settings)
     go(*parts)
     stopped = RunFolder.create(tmp_path / "stopped", parts[0].as_json(parts[1].spec))
-    calls, original = 0, offline._Run.iterate
+    calls, original = 0, offline.OfflineSession.iterate
 
-    def interrupted(self: Any, log: Any) -> int:
+    def interrupted(self: Any) -> int:
         nonlocal calls
         calls += 1
         if calls == 4:  # between two evaluations
             os.kill(os.getpid(), signal.SIGINT)
-        return original(self, log)
+        return original(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(offline._Run, "iterate", interrupted)
+        patch.setattr(offline.OfflineSession, "iterate", interrupted)
         with pytest.raises(Stopped, match="SIGINT"):
             go(*parts[:3], stopped)
     assert not stopped.complete
@@ -271,8 +271,8 @@ def test_train_eval_load_and_report_of_an_offline_run(dt_run: Path, capsys: pyte
     policy = tdinfonce.load(str(dt_run))
     assert policy.act(np.zeros((3, 2)), np.zeros((3, 2))).shape == (3, 2)
     assert main(["report", str(dt_run)]) == 0
-    assert main(["train", "--resume", str(dt_run)]) == 0
-    assert "complete already" in capsys.readouterr().out
+    with pytest.warns(RuntimeWarning, match="complete already"):
+        assert main(["train", "--resume", str(dt_run)]) == 0
 
 
 def test_without_an_environment_the_losses_are_the_report(
@@ -284,7 +284,7 @@ def test_without_an_environment_the_losses_are_the_report(
     assert "not evaluated" in capsys.readouterr().out
     assert "heldout/actor_loss" in (out / "table.md").read_text()
     assert main(["eval", str(out), "--episodes", "2"]) == 2
-    assert "--env" in capsys.readouterr().err
+    assert "name one (env)" in capsys.readouterr().err
     assert main(["eval", str(out), "--episodes", "2", "--env", "point"]) == 0
     (out / "COMPLETE").unlink()
     write(walks.with_name("other.npz"), random_walks().chosen(np.arange(10)))
@@ -297,12 +297,12 @@ def test_without_an_environment_the_losses_are_the_report(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--agent", "iql"], "--test-goal"),
+        (["--agent", "iql"], "(test_goal)"),
         (["--agent", "iql", "--test-goal", "0.5", "0.5"], "reward_radius"),
         (["--agent", "iql", "--env", "point"], "many goals"),
         (["--agent", "iql", "--env", "point-one-goal", "--test-goal", "1"], "needs 2 numbers"),
         (["--agent", "gcbc", "--preset", "release"], "unknown preset"),
-        (["--agent", "gcbc", "--env-steps", "10"], "--updates"),
+        (["--agent", "gcbc", "--env-steps", "10"], "how many updates"),
         (["--agent", "gcbc", "--updates", "0"], "updates"),
         (["--agent", "gcbc", "--goal", "0:1", "--env", "point"], "choose the goal's coordinates"),
         (["--agent", "td-infonce", "--set", "cloning_share=2"], "between 0 and 1"),
@@ -332,7 +332,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     ("words", "message"),
     [
         (["--dataset", "nowhere.npz"], "nowhere.npz: there is no such file"),
-        (["--updates", "5", "--env", "point"], "--dataset"),
+        (["--updates", "5", "--env", "point"], "belongs to a run on data"),
         (["--env", "point", "--agent", "iql"], "stored data only"),
     ],
 )
@@ -346,19 +346,19 @@ def test_an_agent_that_is_not_finite_is_never_saved(
     best: tuple[float, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, env, episodes, folder = start(tmp_path / "run", "gcbc", "point", [*TINY, "held_out=0"])
-    original = offline._Run.iterate
+    original = offline.OfflineSession.iterate
     spoil = [False]
 
-    def iterate(self: Any, log: Any) -> int:
+    def iterate(self: Any) -> int:
         spoil[0], self.best = self.updates == 30, best if self.updates == 30 else self.best
-        return original(self, log)
+        return original(self)
 
     def update(agent: Any, batches: Any, original: Any = offline.update_many) -> Any:
         agent, metrics = original(agent, batches)
         bad = eqx.tree_at(lambda a: a.actor.model.body.biases[0], agent, replace_fn=lambda x: x.at[0].set(jnp.nan))
         return (bad if spoil[0] else agent), metrics
 
-    monkeypatch.setattr(offline._Run, "iterate", iterate)
+    monkeypatch.setattr(offline.OfflineSession, "iterate", iterate)
     monkeypatch.setattr(offline, "update_many", update)
     with pytest.raises(UserError, match=r"actor.*not finite at update 40"):
         go(plan, env, episodes, folder)

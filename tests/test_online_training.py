@@ -74,17 +74,17 @@ def test_a_stopped_run_continues_bit_for_bit(agent: str, tmp_path: Path, monkeyp
     go(*start(tmp_path / "straight", agent))
     plan, env, folder = start(tmp_path / "stopped", agent)
     episodes = 0
-    original = online._Run.iterate
+    original = online.OnlineSession.iterate
 
-    def interrupted(self: Any, log: Any) -> int:
+    def interrupted(self: Any) -> int:
         nonlocal episodes
         episodes += 1
         if episodes == 13:  # between two evaluations
             os.kill(os.getpid(), signal.SIGTERM)
-        return original(self, log)
+        return original(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(online._Run, "iterate", interrupted)
+        patch.setattr(online.OnlineSession, "iterate", interrupted)
         with pytest.raises(Stopped, match="SIGTERM"):
             go(plan, env, folder)
     assert not folder.complete
@@ -106,8 +106,10 @@ def test_load_acts_without_environment_or_replay(finished: Path, tmp_path: Path)
     assert not np.allclose(policy.act(np.zeros(2), np.zeros(2), seed=1), policy.act(np.zeros(2), np.zeros(2), seed=2))
     with pytest.raises(ValueError, match="observation must have length 2"):
         policy.act(np.zeros(3), np.zeros(2))
+    np.testing.assert_array_equal(policy.act(np.zeros((3, 2)), np.array([0.5, 0.5])), many)
+    np.testing.assert_array_equal(policy.act(np.zeros(2), np.full((3, 2), 0.5)), many)
     with pytest.raises(ValueError, match="one goal for each observation"):
-        policy.act(np.zeros((3, 2)), np.zeros(2))
+        policy.act(np.zeros((3, 2)), np.zeros((2, 2)))
 
 
 def damage(run: Path, tmp_path: Path, name: str) -> Path:

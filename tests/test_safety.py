@@ -27,7 +27,6 @@ from tdinfonce.data.replay import Replay
 from tdinfonce.errors import UserError
 from tdinfonce.runs import checkpoint
 from tdinfonce.runs.folder import RunFolder
-from tdinfonce.runs.log import MetricLog
 from tdinfonce.system.files import read_bytes, read_json, sha256, write_atomic
 from tdinfonce.training import online
 from tdinfonce.types import Episode
@@ -97,12 +96,10 @@ def test_a_run_that_is_killed_in_its_warm_up_starts_again(tmp_path: Path) -> Non
     def create(seed: int, scale: Any) -> Any:
         return plan.create_agent(env.spec, seed, scale)
 
-    run = online._Run(folder, env, create, plan.agent_config.sampling, plan.training, plan.seed)
-    log = MetricLog(folder)
-    run.iterate(log)
-    run.iterate(log)
+    run = online.OnlineSession(folder, env, create, plan.agent_config.sampling, plan.training, plan.seed)
+    run.iterate()
+    run.iterate()
     run.close()
-    log.close()
     assert run.replay.added == 2
     del run
     safety.go(plan, env, folder, resume=True)
@@ -163,18 +160,18 @@ def test_the_replay_is_written_once(finished: Path) -> None:
 
 def killed_and_straight(root: Path, settings: list[str], agent: str = "gcbc") -> bool:
     """Break a run off between two checkpoints, continue it, and compare it with one that was not."""
-    left, original = 19, safety.online._Run.iterate
+    left, original = 19, safety.online.OnlineSession.iterate
 
-    def iterate(self: Any, log: Any) -> int:
+    def iterate(self: Any) -> int:
         nonlocal left
         left -= 1
         if not left:
             raise RuntimeError("killed")
-        return original(self, log)
+        return original(self)
 
     safety.go(*safety.start(root / "straight", settings, agent))
     parts = safety.start(root / "killed", settings, agent)
-    with safety.replaced(safety.online._Run, "iterate", iterate), pytest.raises(RuntimeError):
+    with safety.replaced(safety.online.OnlineSession, "iterate", iterate), pytest.raises(RuntimeError):
         safety.go(*parts)
     safety.go(*parts, resume=True)
     return state_of(root / "straight") == state_of(root / "killed")

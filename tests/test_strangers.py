@@ -64,7 +64,8 @@ from pathlib import Path
 from tdinfonce.experiments._grid import GridRun
 from tdinfonce.scale.grid import run_grid
 settings = tuple(sys.argv[2:])
-run_grid(Path(sys.argv[1]), [GridRun("cell", "point", "gcbc", 0, settings=settings)], advance=lambda _: None)
+plan = GridRun("cell", "point", "gcbc", 0, settings=settings).plan()
+run_grid(Path(sys.argv[1]), {"cell": plan}, advance=lambda _: None)
 """
     words = [sys.executable, "-c", script, str(tmp_path), *safety.TINY, "env_steps=100000000"]
     grid = subprocess.Popen(words, start_new_session=True, stderr=subprocess.DEVNULL)

@@ -159,10 +159,12 @@ def _kinds(config: type) -> dict[str, Any]:
 
 
 def _plain(value: Any, kind: Any) -> Any:
-    """A list as a tuple, a number of numpy's or a whole float as Python's: what a user writes as a matter of course."""
+    """What a user writes as a matter of course: a list for a tuple, one width, a number of numpy's, a whole float."""
     if isinstance(value, list | tuple):
         return tuple(_plain(x, int) for x in value)
     value = value.item() if hasattr(value, "item") else value
+    if typing.get_origin(kind) is tuple and type(value) is int:
+        return (value,)
     return int(value) if kind is int and isinstance(value, float) and value.is_integer() else value
 
 

@@ -3,25 +3,26 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tdinfonce.errors import Stopped, UserError
 
 __all__ = ["Command"]
+
+ALONE = {"resume": {"logger"}, "plan": {"out", "overwrite", "logger"}}
+SAME = ("agent", "preset", "seed", "goal_space", "noise", "noise_kind", "goal", "test_goal", "threads")
 
 
 @dataclass(frozen=True)
 class Command:
     """Train an agent to reach goals: online in an environment, or offline on stored data.
 
-    With `--dataset` nothing is collected; an environment, if named, only serves to evaluate.
-
-    The run folder gets the config, metrics as JSON lines and for TensorBoard, checkpoints and a summary. Ctrl-C and
-    SIGTERM save first (exit code 75); the same command, or `--resume`, continues exactly, however the run ended.
+    With `--dataset` nothing is collected; an environment, if named, only serves to evaluate. Ctrl-C and SIGTERM save
+    first (exit code 75); the same command, or `--resume`, continues exactly, however the run ended.
     """
 
     env: str | None = None
-    """Short name (see `tdinfonce list`), Gymnasium id (FetchReach-v4, module:Env-v0) or module:function of a goal
-    environment; default: fetch-reach, or none with --dataset."""
+    """Name (see `tdinfonce list`), Gymnasium id or module:function; default: fetch-reach, or none with --dataset."""
     dataset: str | None = None
     """Learn offline from these data."""
     goal: str | None = None
@@ -31,8 +32,7 @@ class Command:
     agent: str = "td-infonce"
     """Which algorithm."""
     preset: str = "fast"
-    """Where the settings start from: fast (minutes on a CPU), paper (the paper's hyper-parameters) or, for td-infonce
-    offline, release (those of the paper's code)."""
+    """Where the settings start from: fast (minutes on a CPU), paper, or release (its code's; td-infonce offline)."""
     seed: int = 0
     """Decides everything random."""
     seeds: str = ""
@@ -52,8 +52,7 @@ class Command:
     set: tuple[str, ...] = ()
     """Change settings of agent or training: --set discount=0.99 hidden=512,512 (see `tdinfonce list --settings`)."""
     threads: int | None = None
-    """Threads that JAX works with; a run gives the same numbers on any machine if it has the same number of them, and
-    keeps its number when it is continued. Default: one for each visible core."""
+    """Threads that JAX works with: as many give the same numbers on any machine. Default: one for each core."""
     logger: tuple[str, ...] = ("tensorboard",)
     """Where metrics go beside metrics.jsonl: tensorboard, wandb, mlflow."""
     plan: Path | None = None
@@ -66,45 +65,35 @@ class Command:
     def run(self) -> int:
         """Train, then print one line for each run."""
         from tdinfonce.plans.train import default_folder, train
-        from tdinfonce.scale.grid import train_many
-        from tdinfonce.seeding import seed_list
+        from tdinfonce.scale.grid import train_seeds
 
-        folder = self.resume or self.out
+        plan = self._plan()
+        folder = self.resume or self.out or default_folder(plan)
+        how: Any = {"loggers": self.logger, "overwrite": self.overwrite}
         try:
-            if self.seeds:
-                plans = [self._plan(seed) for seed in seed_list(self.seeds)]
-                base = folder or default_folder(plans[0]).with_name(default_folder(plans[0]).name.rpartition("-")[0])
-                runs = train_many({f"seed-{plan.seed}": plan for plan in plans}, base)
-            else:
-                plan = None if self.resume else self.plan or self._plan(self.seed)
-                self._check()
-                runs = [train(plan, out=folder, loggers=self.logger, overwrite=self.overwrite)]
+            runs = train_seeds(plan, self.seeds, self.out) if self.seeds else [train(plan, out=folder, **how)]
         except Stopped as stop:
-            hint = f"--resume {folder}" if folder and not self.seeds else "… again"
-            raise Stopped(f"{stop}; continue with: tdinfonce train {hint}") from None
+            again = "the same command" if self.seeds else f"tdinfonce train --resume {folder}"
+            raise Stopped(f"{str(stop).partition(';')[0]}; continue with: {again}") from None
         for run in runs:
             print(f"{run}\nlearning curve: {run.folder / 'figure.png'}, table: {run.folder / 'table.md'}")
         return 0
 
-    def _check(self) -> None:
-        """A run that is continued, and a plan, say everything themselves."""
-        for name, beside in (("resume", ("logger",)), ("plan", ("out", "overwrite", "logger"))):
-            fields = [f for f in dataclasses.fields(self) if f.name not in (name, *beside)]
-            given = [f.name for f in fields if getattr(self, f.name) != f.default]
-            if getattr(self, name) is not None and given:
-                raise UserError(f"--{name} says everything itself; leave out --{given[0].replace('_', '-')}")
-
-    def _plan(self, seed: int):  # type: ignore[no-untyped-def]
-        """What the options ask for."""
-        from tdinfonce.plans.plan import plan
+    def _plan(self) -> Any:
+        """What the options ask for, unless a run or a plan says everything itself."""
+        from tdinfonce.plans.plan import plan, read_plan
         from tdinfonce.settings import words
 
-        if self.seeds and (self.seed or self.overwrite or self.plan):
-            raise UserError("--seeds goes without --seed, --overwrite and --plan")
-        if self.noise_kind != "resampled" and not self.noise:
-            raise UserError("--noise-kind says what replaces an observation, and --noise how often: add --noise 0.1")
+        given = {f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default}
+        for name, allowed in ALONE.items():
+            if name in given and given - allowed - {name}:
+                other = sorted(given - allowed - {name})[0].replace("_", "-")
+                raise UserError(f"--{name} says everything itself; leave out --{other}")
+        if self.plan or self.resume:
+            return read_plan(self.plan or self.resume or "")[0]
+        if self.seeds and given & {"seed", "overwrite"}:
+            raise UserError("--seeds goes without --seed and --overwrite")
         env = self.env if self.env is not None or self.dataset is not None else "fetch-reach"
-        same = ("agent", "preset", "goal_space", "noise", "noise_kind", "goal", "test_goal", "threads")
-        given = {name: getattr(self, name) for name in same} | words(self.set)
-        given |= {n: v for n in ("env_steps", "updates") if (v := getattr(self, n)) is not None}
-        return plan(env, self.dataset, seed=seed, **given)
+        wanted = {name: getattr(self, name) for name in SAME} | words(self.set)
+        wanted |= {n: v for n in ("env_steps", "updates") if (v := getattr(self, n)) is not None}
+        return plan(env, self.dataset, **wanted)

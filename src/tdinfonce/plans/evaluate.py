@@ -1,6 +1,7 @@
 """How well a policy reaches goals, with figures, films and pictures."""
 
 import contextlib
+import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -149,6 +150,7 @@ def _film(path: Path, env: GoalEnv, act: Callable[[], Act], episodes: int) -> No
         raise UserError("videos need imageio: pip install 'tdinfonce[video]'") from error
     frames = [frame for seed in seeding.evaluation_seeds(episodes) for frame in _frames(env, act(), seed)]
     path.parent.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("IMAGEIO_FFMPEG_NO_PREVENT_SIGINT", "1")  # it would fork, of which JAX warns
     gif = {"duration": FRAME_MILLISECONDS, "loop": 0}
     options: dict[str, Any] = gif if path.suffix == ".gif" else {"fps": 1000 // FRAME_MILLISECONDS}
     try:

@@ -194,6 +194,14 @@ def plan(
     0.9
     """
     _check_arguments(env, data, seed, threads, {"goal": goal, "test_goal": test_goal, "action_bounds": action_bounds})
+    if data is not None and "env_steps" in settings:
+        raise UserError("env_steps belongs to an online run; on data, say how many updates")
+    if data is None and "updates" in settings:
+        raise UserError("updates belongs to a run on data; name some (data), or say how many env_steps")
+    if noise_kind != "resampled" and not noise:
+        raise UserError("noise_kind says what replaces an observation, and noise how often: add noise=0.1")
+    if noise and env is None:
+        raise UserError("noise is the environment's, and data are taken as they are; name an environment (env)")
     if not all(math.isfinite(x) for x in test_goal):
         raise UserError(f"test_goal must be finite; got {tuple(test_goal)}")
     found = None if env is None else envs.resolve(env)

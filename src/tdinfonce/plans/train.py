@@ -78,9 +78,10 @@ def train(
         session = begin(wanted, env, folder, told, resume=begun, overwrite=overwrite)
         session.run(MetricLog(session.folder, writers), _title(wanted), resume=begun)
     except Stopped as stop:
+        said = f"{stop}; continue with: td.train(out={str(folder)!r})"
         if not interactive():
-            raise Stopped(f"{stop}; {folder} can be continued") from None
-        print(f"{stop}; continue with: td.train(out={str(folder)!r})")
+            raise Stopped(said) from None
+        print(said)
         return Run(folder)
     finally:
         if env is not None:

@@ -23,11 +23,13 @@ class MetricLog:
     def __init__(self, folder: RunFolder, loggers: Sequence[Logger] = ()) -> None:
         """A log of a run; `open` it before the first row."""
         self.folder, self.loggers = folder, loggers
+        self._open: list[Logger] = []
 
     def open(self, config: dict[str, Any], step: int) -> None:
         """Tell the loggers what will be logged, and where it begins."""
         for logger in self.loggers:
             logger.open(self.folder.path, config, step)
+            self._open.append(logger)
 
     def write(self, step: int, metrics: Metrics) -> Metrics:
         """Write one row; values become plain numbers. Returns the row."""
@@ -39,7 +41,7 @@ class MetricLog:
 
     def close(self) -> None:
         """Flush everything."""
-        for logger in self.loggers:
+        for logger in self._open:
             logger.close()
 
 

@@ -81,14 +81,14 @@ class wandb_logger:
 
     def close(self) -> None:
         """Finish; what was not sent stays in its folder, ./wandb."""
-        self._run.finish(quiet=True)
+        self._run.finish()
 
 
 class mlflow_logger:
     """A run of MLflow; a continued run of ours continues there. Needs ``pip install 'tdinfonce[mlflow]'``.
 
     >>> import tdinfonce as td
-    >>> logger = td.mlflow_logger("reaching", uri="sqlite:///runs/mlflow.db")
+    >>> logger = td.mlflow_logger("reaching", uri="runs/mlruns")
     """
 
     def __init__(self, experiment: str = "tdinfonce", *, uri: str | None = None) -> None:

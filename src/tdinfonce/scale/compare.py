@@ -44,7 +44,7 @@ def compare(
 
     >>> import tdinfonce as td
     >>> both = td.compare("point", agents=["gcbc", "td-infonce"], seeds=2, env_steps=600, out="runs/both")
-    >>> [row["agent"] for row in both.table().rows][:2]
+    >>> [row["name"] for row in both.table().rows]
     ['td-infonce', 'gcbc']
     """
     if not agents or isinstance(agents, str):

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -16,12 +16,13 @@ from queue import SimpleQueue
 from tdinfonce.errors import Stopped, UserError
 from tdinfonce.plans.plan import Plan, differences, read_plan
 from tdinfonce.plans.run import Run
-from tdinfonce.plans.train import train
+from tdinfonce.plans.train import default_folder, train
 from tdinfonce.runs.folder import COMPLETE, is_run
+from tdinfonce.seeding import seed_list
 from tdinfonce.system.progress import Progress
 from tdinfonce.system.signals import sigterm_as_ctrl_c
 
-__all__ = ["run_grid", "train_many"]
+__all__ = ["run_grid", "train_many", "train_seeds"]
 
 
 def train_many(plans: Mapping[str, Plan], out: str | Path, *, title: str = "training") -> list[Run]:
@@ -44,6 +45,13 @@ def train_many(plans: Mapping[str, Plan], out: str | Path, *, title: str = "trai
             if not (root / name / COMPLETE).is_file():
                 train(plan, out=root / name)
     return [Run(root / name) for name in plans]
+
+
+def train_seeds(plan: Plan, seeds: int | str | Sequence[int], out: str | Path | None = None) -> list[Run]:
+    """Train a plan with several seeds, in parallel, into ``out/seed-N``; see `seeding.seed_list` for ``seeds``."""
+    base = default_folder(plan)
+    root = Path(out) if out is not None else base.with_name(base.name.rpartition("-")[0])
+    return train_many({f"seed-{seed}": dataclasses.replace(plan, seed=seed) for seed in seed_list(seeds)}, root)
 
 
 def run_grid(root: Path, plans: Mapping[str, Plan], *, advance: Callable[[int], None]) -> None:

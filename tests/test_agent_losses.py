@@ -49,6 +49,7 @@ def raw() -> Batch:
     following, future, _, commanded, _ = goals
     following[[4, 22]] = [future[4] + [0.5, 7, -0.5], commanded[22] + [0.1, -7, 0.9]]
     future[5] = following[5]
+    following[7, 1], following[9, ::2] = future[7, 1], future[9, ::2]  # reached in part
     action = rng.uniform(-1, 1, (ROWS, 2)).astype(np.float32)
     action[1], action[6, 0], action[8, 1] = (1.0, -1.0), 0.9995, -0.9999
     time = np.maximum(np.arange(ROWS)[:, None] % 6 + np.arange(1 - STEPS, 1), -1)
@@ -691,3 +692,45 @@ def test_inputs_follow_a_new_scale_only_if_they_are_scaled() -> None:
         means = (ref.compress(state, *other[:2]), ref.compress(goal, *other[2:])) if is_scaled else (state, goal)
         for found, expected in zip(seen, means, strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def layers(agent: Any) -> dict[str, np.ndarray]:
+    """The matrices of every network that learns, by their places."""
+    models = {part: getattr(agent, part).model for part in ("actor", "critic", "value") if hasattr(agent, part)}
+    leaves = jax.tree_util.tree_flatten_with_path(arrays(models))[0]
+    return {jax.tree_util.keystr(path): np.asarray(x) for path, x in leaves}
+
+
+@pytest.mark.parametrize("name", agents.names())
+def test_a_fresh_agent(name: str) -> None:
+    """Targets and averages begin as what they follow, and no two networks as one."""
+    agent = create(name, config_of(name))
+    for part, other in PAIRS.items():
+        if hasattr(agent, part):
+            assert eqx.tree_equal(getattr(agent, part), getattr(agent, other).model)
+    assert eqx.tree_equal(agent.actor.average, agent.actor.model)
+    assert int(agent.actor.updates) == 0
+    if hasattr(agent, "key"):
+        assert not np.array_equal(agent.key, jax.random.PRNGKey(7))
+    for found, wanted in zip(agent.inputs.scale, SCALE, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    found = layers(agent)
+    drawn = [(place, x.ravel()) for place, x in found.items() if ".weights[" in place and x.any()]
+    for number, (place, x) in enumerate(drawn):
+        assert np.abs(x).max() <= np.sqrt(3 / found[place].shape[0])
+        for other, y in drawn[:number]:
+            short = min(x.size, y.size)
+            if short >= 8:
+                assert abs(np.corrcoef(x[:short], y[:short])[0, 1]) < 0.98, (place, other)
+    assert not any(x.any() for place, x in found.items() if ".biases[" in place)
+
+
+def test_what_is_learned_beside_the_networks_begins_as_its_setting() -> None:
+    for name in ("td-infonce", "contrastive-rl", "contrastive-nce"):
+        critic = create(name, config_of(name, temperature=0.6)).critic.model
+        np.testing.assert_allclose(np.exp(critic.log_temperature), 0.6, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(create("c-learning", config_of("c-learning")).critic.model.log_temperature), 1)
+    for multiplier in (0.01, 1.3, 200.0):
+        agent = create("qrl", config_of("qrl", multiplier=multiplier, entropy_weight=0.5))
+        np.testing.assert_allclose(ref.softplus(np.float64(agent.multiplier.model)), [multiplier] * 2, rtol=1e-4)
+        assert agent.entropy_weight.model == 0

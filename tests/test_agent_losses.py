@@ -375,6 +375,15 @@ def test_ddpg_her(layer_norm: bool, seed: int) -> None:
     life.follows("actor", lambda: terms()[0] + 0.3 * terms()[1], 0.02)
 
 
+def test_ddpg_her_of_three_critics() -> None:
+    life = live("ddpg-her", seed=2, critics=3, future_share=1.0, layer_norm=False)
+    b, c, critic = life.b, life.c, life.w.critic.model
+    action = ref.deterministic(life.w.actor.model, b.observation, b.future_goal, c)
+    found = ref.values(critic, b.observation, action, b.future_goal, c=c)
+    assert {*np.argmin(found, axis=0)} == {0, 1, 2}
+    life.metric("actor/loss", -np.mean(np.min(found, axis=0)))
+
+
 def distances(member: Any, start: np.ndarray, end: np.ndarray, c: Any) -> np.ndarray:
     """The steps from latent points to others, as a quasimetric sees them."""
     x, y = (ref.mlp(member.projector, z, norm=c.layer_norm) for z in (start, end))

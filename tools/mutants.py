@@ -24,6 +24,12 @@ ROOT = Path(__file__).resolve().parents[1]
 LIST = Path(__file__).with_name("mutants.txt")
 LIMIT = 900
 """Seconds for the tests of one fault."""
+CACHED = {
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+"""The environment of the tests: every compiled program is kept, however small."""
 
 
 class Mutant(NamedTuple):
@@ -73,8 +79,11 @@ def mutants() -> list[Mutant]:
     return found
 
 
-def run(mutant: Mutant | None, tests: tuple[str, ...]) -> tuple[str, str]:
-    """Killed, survived or broken, and by what; without a mutant, the sources as they are."""
+def run(mutant: Mutant | None, tests: tuple[str, ...], cache: str) -> tuple[str, str]:
+    """Killed, survived or broken, and by what; without a mutant, the sources as they are.
+
+    ``cache`` is a folder for compiled programs: most of them are the same for every fault.
+    """
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         source = Path(folder) / "src"
         shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
@@ -84,7 +93,7 @@ def run(mutant: Mutant | None, tests: tuple[str, ...]) -> tuple[str, str]:
             if text is None:
                 return "stale", "its text is not there exactly once"
             file.write_text(text)
-        environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = os.environ | CACHED | {"JAX_COMPILATION_CACHE_DIR": cache, "PYTHONPATH": str(source)}
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider", *tests]
         try:
             done = subprocess.run(
@@ -112,13 +121,13 @@ def main() -> int:
     names = [m.name for m in chosen]
     found: dict[str, tuple[str, str]] = {}
     began = time.monotonic()
-    with ThreadPoolExecutor(options.jobs) as pool:
+    with tempfile.TemporaryDirectory(prefix="mutants-") as cache, ThreadPoolExecutor(options.jobs) as pool:
         print("the tests without any fault", flush=True)
-        result, said = run(None, tuple(sorted({part for m in chosen for part in m.tests if part.endswith(".py")})))
+        result, said = run(None, tuple(sorted({part for m in chosen for part in m.tests if part.endswith(".py")})), cache)
         if result != "survived":
             print(f"the tests fail without any fault: {said}")
             return 1
-        jobs = {pool.submit(run, m, m.tests): m for m in chosen}
+        jobs = {pool.submit(run, m, m.tests, cache): m for m in chosen}
         for number, job in enumerate(as_completed(jobs), 1):
             name = jobs[job].name
             found[name] = job.result()

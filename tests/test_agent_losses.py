@@ -631,6 +631,16 @@ def test_each_part_moves_at_its_own_rate(name: str) -> None:
         agent = new
 
 
+def test_the_actor_of_iql_stands_after_its_decay() -> None:
+    agent = unlike(create("iql", config_of("iql", decay_updates=1)), 1)
+    moved = []
+    for _ in range(3):
+        new, _ = update(agent, jax.tree.map(jnp.asarray, raw()))
+        moved.append(not eqx.tree_equal(new.actor.model, agent.actor.model, rtol=1e-6, atol=1e-6))
+        agent = new
+    assert moved == [True, False, False]
+
+
 def near(now: Any, was: Any, goes_to: Any, rate: float) -> None:
     def check(x: Any, y: Any, z: Any) -> None:
         np.testing.assert_allclose(x, y + rate * (z - y), rtol=1e-4, atol=1e-5)

@@ -4,15 +4,22 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tdinfonce import seeding
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
+from tdinfonce.plans.policy import TrainedPolicy
 from tdinfonce.runs.folder import RunFolder
 from tdinfonce.training import online
 from tdinfonce.training.collect import Exploration, Outcome, collect, uniform_policy
+from tdinfonce.training.compiled import policy_of
+from tdinfonce.training.evaluate import evaluate
 from tdinfonce.training.offline import OfflineConfig, OfflineSession, with_task
 from tdinfonce.training.online import OnlineConfig, OnlineSession
 from tdinfonce.training.scale import scale_of
@@ -265,3 +272,71 @@ def test_a_task_has_a_reward_where_its_goal_is_near() -> None:
     np.testing.assert_array_equal(tasked.reward_to_come, [1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0])
     narrow = with_task(episodes, [4.0], spec, 0.5)
     assert narrow.reward.sum() == 1
+
+
+class Echo(eqx.Module):
+    """Its action says whether it was to be greedy, and draws a number; its size is one."""
+
+    size: jax.Array
+
+    def act(self, observation: jax.Array, goal: jax.Array, key: jax.Array, *, greedy: bool = False) -> jax.Array:
+        chance = jax.random.uniform(key, observation[..., 0].shape)
+        said = jnp.stack([0.5 * greedy + 0 * chance, chance], axis=-1)
+        return self.size * said + 0 * goal
+
+
+ECHO = Echo(jnp.ones(()))
+
+
+def test_a_policy_draws_anew_at_each_step_and_in_each_episode() -> None:
+    state, goal = np.zeros(4, np.float32), np.zeros(1, np.float32)
+    answers = [[policy_of(ECHO, seed, 6)(state, goal, time) for time in range(6)] for seed in (1, 2)]
+    assert len({float(answer[1]) for row in answers for answer in row}) == 12
+    assert {float(answer[0]) for row in answers for answer in row} == {0.0}
+    assert policy_of(ECHO, 1, 6, greedy=True)(state, goal, 0)[0] == 0.5
+
+
+def test_a_loaded_policy_is_greedy_unless_it_is_given_a_seed() -> None:
+    policy = TrainedPolicy(ECHO, SPEC, None, 0, 0)  # type: ignore[arg-type]
+    state, goal = np.zeros(4, np.float32), np.zeros(1, np.float32)
+    assert policy.act(state, goal, normalised=True)[0] == 0.5
+    assert policy.for_episodes()(state, goal, 0)[0] == 0.5
+    sampled = [policy.act(state, goal, seed=seed, normalised=True) for seed in (1, 1, 2)]
+    assert [float(x[0]) for x in sampled] == [0, 0, 0]
+    assert sampled[0][1] == sampled[1][1] != sampled[2][1]
+
+
+class Diary(Clock):
+    """Remembers its seeds and actions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seeds: list[int] = []
+        self.actions: list[float] = []
+
+    def reset(self, seed: int) -> Start:
+        self.seeds.append(seed)
+        return super().reset(seed)
+
+    def step(self, action: np.ndarray) -> Step:
+        self.actions.append(float(action[0]))
+        return super().step(action)
+
+
+def test_an_evaluation_is_greedy_and_the_same_for_every_run(tmp_path: Path) -> None:
+    seen = []
+    for seed in (5, 6):
+        env, folder = Diary(), RunFolder.create(tmp_path / str(seed), {})
+        session = OnlineSession(folder, env, Recorder, GoalSampling(), OnlineConfig(), seed)
+        session.agent = ECHO
+        result = session.evaluate(4)
+        assert {*env.actions} == {0.5}
+        assert (result["episodes"], result["success_any"], result["success_final"]) == (4, 1.0, 0.0)
+        assert (result["min_distance"], result["final_distance"], result["length"]) == (1.0, 5.0, LENGTH)
+        seen.append(env.seeds)
+    assert seen[0] == seen[1] == seeding.evaluation_seeds(4)
+    assert len({*seen[0]}) == 4
+    trained = {seeding.derive(seed, "episode", index) for seed in (0, 5, 6) for index in range(1000)}
+    assert not trained & {*seen[0]}
+    rested = evaluate(Diary(), lambda observation, goal, time: np.zeros(2, np.float32), 2)
+    assert rested["episodes"] == 2

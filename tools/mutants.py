@@ -94,7 +94,8 @@ def run(mutant: Mutant | None, tests: tuple[str, ...], cache: str) -> tuple[str,
                 return "stale", "its text is not there exactly once"
             file.write_text(text)
         environment = os.environ | CACHED | {"JAX_COMPILATION_CACHE_DIR": cache, "PYTHONPATH": str(source)}
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider", *tests]
+        options = "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-m", "not slow"
+        command = [sys.executable, "-m", "pytest", *options, *tests]
         try:
             done = subprocess.run(
                 command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
@@ -123,10 +124,10 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as cache, ThreadPoolExecutor(options.jobs) as pool:
         print("the tests without any fault", flush=True)
-        result, said = run(None, tuple(sorted({part for m in chosen for part in m.tests if part.endswith(".py")})), cache)
-        if result != "survived":
-            print(f"the tests fail without any fault: {said}")
-            return 1
+        for result, said in pool.map(lambda tests: run(None, tests, cache), {m.tests for m in chosen}):
+            if result != "survived":
+                print(f"the tests fail without any fault: {said}")
+                return 1
         jobs = {pool.submit(run, m, m.tests, cache): m for m in chosen}
         for number, job in enumerate(as_completed(jobs), 1):
             name = jobs[job].name

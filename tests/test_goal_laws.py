@@ -205,7 +205,7 @@ LAWS = {"ddpg-her": "uniform", "iql": None, "td3-bc": None, "dt": None}
 def test_each_agent_gets_the_futures_of_its_discount(name: str) -> None:
     config = agents.load(name).Config()
     known = {field.name for field in dataclasses.fields(config)}
-    how = {"discount": 0.6, "n_step": 2, "cloning_weight": 0.1}
+    how = {"discount": 0.6, "n_step": 2, "cloning_weight": 0.1, "context": 7}
     config = dataclasses.replace(config, **{k: v for k, v in how.items() if k in known})
     assert ("future_goal" in config.sampling.fields) == (LAWS.get(name, "") is not None)
     laws = [(config, LAWS.get(name, "geometric"))]
@@ -221,6 +221,7 @@ def test_each_agent_gets_the_futures_of_its_discount(name: str) -> None:
                 expected = uniform(left) if law == "uniform" else geometric(0.6, left)
                 follows(draws.ahead("future_goal")[draws.left == left], expected)
         assert how["n_step"] == (2 if "n_step" in known else 1)
+        assert how["context"] == (7 if "context" in known else 0)
 
 
 def tagged(rows: int) -> Batch:

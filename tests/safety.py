@@ -471,7 +471,7 @@ def bad_input(root: Path, count: int) -> Figures:
         said, began = io.StringIO(), time.monotonic()
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
             try:
-                with replaced(online, "run_online", None):  # nothing gets as far as that
+                with replaced(online.OnlineSession, "run", None):  # nothing gets as far as that
                     code = command_line(call)
             except BaseException as error:
                 code = repr(error)

@@ -45,7 +45,7 @@ def test_values_that_may_be_left_out_have_plain_names(capsys):
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     assert "--env STR " in capsys.readouterr().out
-    assert "Error parsing --seeds: expected INT, got 'many'" in fails(capsys, "reproduce", "x", "--seeds", "many")
+    assert "Error parsing --updates: expected INT, got 'many'" in fails(capsys, "train", "--updates", "many")
     inspect = ["data", "inspect", "x", "--action-bounds", "0"]
     assert "Error parsing --action-bounds: expected FLOAT FLOAT, got '0' 'a'" in fails(capsys, *inspect, "a")
     assert "Error parsing --action-bounds: expected FLOAT FLOAT, got '0' (see" in fails(capsys, *inspect)
@@ -122,7 +122,7 @@ def test_unknown_names_get_the_nearest_match_and_the_list(capsys):
     [
         (["reproduce"], "name an experiment"),
         (["reproduce", "tabular-occupancy", "--seeds", "0"], "seeds must be at least 1"),
-        (["reproduce", "tabular-occupancy", "--seeds", "many"], "--seeds"),
+        (["reproduce", "tabular-occupancy", "--seeds", "many"], "seeds are a number of them, or a list such as 3,7"),
         (["reproduce", "tabular-occupancy", "--budget", "huge"], "'smoke', 'default', 'paper'"),
         (["reproduce", "tabular-occupancy", "--sedes", "3"], "--seeds"),
         (["reproduce", "tabular-occupancy", "extra"], "extra"),

@@ -10,6 +10,7 @@ from tables import assert_same_numbers
 from tdinfonce import experiments
 from tdinfonce.cli import main
 from tdinfonce.errors import UserError
+from tdinfonce.seeding import seed_list
 
 TABULAR = [name for name in experiments.names() if name.startswith("tabular-")]
 
@@ -79,7 +80,7 @@ def test_every_budget_is_declared(name):
     for budget, config in experiment.budgets.items():
         json.dumps(config.__dict__, default=lambda value: value.__dict__)
         work = experiment.work or (lambda config, seeds, grid=experiment.grid: len(grid(config, seeds)))
-        assert work(config, experiment.seeds[budget]) > 0
+        assert work(config, seed_list(experiment.seeds[budget])) > 0
 
 
 def test_the_paper_budget_has_the_size_of_the_paper():
@@ -103,3 +104,19 @@ def test_wrong_arguments_name_parameters():
     ):
         with pytest.raises(UserError, match=said):
             experiments.reproduce("tabular-occupancy", **arguments)
+
+
+def test_seeds_mean_the_same_as_in_training(tmp_path):
+    """A number counts from 0; a list is itself, also where a task has fewer seeds than the others."""
+    assert (
+        main(["reproduce", "tabular-shortcuts", "--budget", "smoke", "--seeds", "3,7", "--out", str(tmp_path / "s")])
+        == 0
+    )
+    rows = [json.loads(line) for line in (tmp_path / "s" / "metrics.jsonl").read_text().splitlines()]
+    assert {row["seed"] for row in rows if row.get("phase", "evaluate") == "evaluate" and "seed" in row} == {3, 7}
+    assert json.loads((tmp_path / "s" / "config.json").read_text())["seeds"] == [3, 7]
+    for name in ("fetch-state", "antmaze"):
+        experiment = experiments.load(name)
+        cells = experiment.grid(experiment.budgets["default"], (3, 7))
+        assert {cell.seed for cell in cells} == {3, 7}
+        assert all(cell.name.endswith(f"--{cell.seed}") for cell in cells)

@@ -18,6 +18,7 @@ from tdinfonce.experiments._grid import GridRun
 from tdinfonce.plans.plan import Plan
 from tdinfonce.runs import checkpoint
 from tdinfonce.scale.grid import run_grid
+from tdinfonce.seeding import seed_list
 from tdinfonce.system.signals import sigterm_as_ctrl_c
 
 TINY = ("hidden=8", "env_steps=200", "warmup_steps=100", "eval_every=100", "eval_episodes=2", "final_episodes=2")
@@ -80,7 +81,7 @@ def test_every_cell_is_a_valid_plan(name: str) -> None:
     experiment = experiments.load(name)
     assert experiment.grid is not None
     for budget, config in experiment.budgets.items():
-        cells = experiment.grid(config, experiment.seeds[budget])
+        cells = experiment.grid(config, seed_list(experiment.seeds[budget]))
         assert len({cell.name for cell in cells}) == len(cells)
         for cell in cells:
             plan = cell.plan()
@@ -91,7 +92,7 @@ def test_every_cell_is_a_valid_plan(name: str) -> None:
 def test_the_default_fetch_grid_is_the_promised_one() -> None:
     experiment = experiments.load("fetch-state")
     assert experiment.grid is not None
-    cells = experiment.grid(experiment.budgets["default"], experiment.seeds["default"])
+    cells = experiment.grid(experiment.budgets["default"], seed_list(experiment.seeds["default"]))
     count = {(c.env, c.agent): sum((d.env, d.agent) == (c.env, c.agent) for d in cells) for c in cells}
     assert len(count) == 14
     assert all(n == 3 for (env, _), n in count.items() if env == "fetch-reach")
@@ -103,14 +104,14 @@ def test_the_default_fetch_grid_is_the_promised_one() -> None:
 def test_the_paper_budget_is_the_papers_setting(name: str) -> None:
     experiment = experiments.load(name)
     assert experiment.grid is not None
-    cells = experiment.grid(experiment.budgets["paper"], experiment.seeds["paper"])
+    cells = experiment.grid(experiment.budgets["paper"], seed_list(experiment.seeds["paper"]))
     assert {(cell.preset, cell.goal_space) for cell in cells} == {("paper", "full")}
 
 
 def test_the_noisy_grid_pairs_each_run_with_a_clean_one() -> None:
     experiment = experiments.load("fetch-noisy")
     assert experiment.grid is not None
-    cells = experiment.grid(experiment.budgets["default"], experiment.seeds["default"])
+    cells = experiment.grid(experiment.budgets["default"], seed_list(experiment.seeds["default"]))
     noisy = {cell for cell in cells if cell.noise}
     assert len(noisy) == len(cells) // 2 == 2 * 2 * 3
     for cell in noisy:
@@ -153,7 +154,7 @@ def test_the_image_grid_has_the_four_tasks_and_smoke_touches_each() -> None:
     assert experiment.grid is not None
     tasks = {f"fetch-{task}-image" for task in ("reach", "push", "pick-and-place", "slide")}
     for budget in ("smoke", "paper"):
-        cells = experiment.grid(experiment.budgets[budget], experiment.seeds[budget])
+        cells = experiment.grid(experiment.budgets[budget], seed_list(experiment.seeds[budget]))
         assert {cell.env for cell in cells} == tasks
         assert {cell.agent for cell in cells if cell.env == "fetch-reach-image"} >= {"td-infonce", "contrastive-rl"}
         assert all("td-infonce" in {cell.agent for cell in cells if cell.env == task} for task in tasks)

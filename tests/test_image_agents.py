@@ -11,13 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers import run_online
+from helpers import planned, run_online
 from tdinfonce import agents
 from tdinfonce.agents._goals import reached
 from tdinfonce.data.replay import Replay
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
-from tdinfonce.plans.plan import build
 from tdinfonce.runs.folder import RunFolder
 from tdinfonce.training.online import OnlineConfig
 from tdinfonce.types import Batch, EnvSpec, Episode, Start, Step
@@ -85,10 +84,10 @@ def test_act_takes_one_image_or_a_batch(name: str) -> None:
 @every_agent
 def test_paper_preset_has_the_torso_of_the_paper(name: str) -> None:
     assert agents.load(name).PRESETS["paper"].torso == "conv"
-    plan = build("fetch-reach-image", name, "fast", 0, settings=["torso=conv"])
+    plan = planned("fetch-reach-image", name, "fast", 0, settings=["torso=conv"])
     assert plan.agent_config.torso == "conv"
     with pytest.raises(UserError, match="Did you mean 'conv'"):
-        build("fetch-reach-image", name, "fast", 0, settings=["torso=con"])
+        planned("fetch-reach-image", name, "fast", 0, settings=["torso=con"])
 
 
 def test_images_are_bytes_from_the_replay_to_the_torso() -> None:

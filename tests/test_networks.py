@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tdinfonce.networks.actor import Actor, DeterministicActor, log_density
+from tdinfonce.networks.actor import CategoricalActor, DeterministicActor, GaussianActor, log_density
 from tdinfonce.networks.critic import ContrastiveCritic, ScalarCritic, logits, pair_logits, smallest
 from tdinfonce.networks.mlp import MLP
 from tdinfonce.networks.pixels import Torso, image_torso, patches, shrink
@@ -55,7 +55,7 @@ def test_log_density_and_its_gradient_are_finite_at_the_bounds() -> None:
 
 
 def test_actor_samples_around_its_mode() -> None:
-    actor = Actor(KEY, 3, 2, 4, hidden=(16,), min_std=0.05)
+    actor = GaussianActor(KEY, 3, 2, 4, hidden=(16,), min_std=0.05)
     state, goal = jnp.ones((1, 3)), jnp.ones((1, 2))
     loc, scale = actor(state, goal)
     np.testing.assert_allclose(actor.mode(state, goal), jnp.tanh(loc), rtol=1e-6)
@@ -69,7 +69,7 @@ def test_actor_samples_around_its_mode() -> None:
 
 @pytest.mark.parametrize("min_std", [1e-6, 0.5, 3.0, 20.0])
 def test_the_mean_action_is_the_integral(min_std: float) -> None:
-    actor = Actor(KEY, 3, 2, 4, hidden=(16,), min_std=min_std)
+    actor = GaussianActor(KEY, 3, 2, 4, hidden=(16,), min_std=min_std)
     state, goal = 3 * jax.random.normal(KEY, (5, 3)), jnp.ones((5, 2))
     loc, scale = (np.asarray(x, float)[..., None] for x in actor(state, goal))
     at = np.linspace(-8, 8, 20_001)
@@ -152,7 +152,7 @@ def test_a_critic_sees_states_and_goals_with_one_torso_and_an_actor_with_its_own
     ):
         np.testing.assert_allclose(one, two, rtol=1e-5)
     np.testing.assert_allclose(critic.embed_goal(jnp.asarray(goal))[1], plain.embed_goal(wanted)[1], rtol=1e-5)
-    for kind in (Actor, DeterministicActor):
+    for kind in (CategoricalActor, DeterministicActor, GaussianActor):
         actor = kind(KEY, 768, 768, 2, hidden=(8,), torso=stacked)
         assert jax.tree.leaves(actor(jnp.asarray(image), jnp.asarray(goal)))[0].shape == (4, 2)
         assert stacked.weights[0].shape[0] == 2 * torso.weights[0].shape[0]

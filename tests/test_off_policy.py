@@ -93,10 +93,10 @@ def test_following_stops_at_the_goal_and_at_the_limit():
 def test_comparison_logs_every_journey_and_all_its_progress():
     config = OffPolicy(stitching_tasks(), transitions=800, steps=20, learning_rates=(1e-2, 1e-3))
     rows, done = [], []
-    compare_policies(config, 2, rows.append, done.append)
+    compare_policies(config, (0, 1), rows.append, done.append)
     tried = [row for row in rows if row["phase"] == "evaluate"]
     assert len(tried) == 2 * 2 * 8
-    assert sum(done) == policy_lane_steps(config, 2)
+    assert sum(done) == policy_lane_steps(config, (0, 1))
     assert all(row["path"][0] == row["start"] for row in tried)
     assert {row["seed"] for row in tried} == {0, 1}
     assert {row["seed"] for row in rows if row["phase"] == "tune"} == {1000}

@@ -20,13 +20,14 @@ from tdinfonce.cli import main
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
 from tdinfonce.experiments import _data, antmaze
+from tdinfonce.seeding import seed_list
 from tdinfonce.types import EnvSpec
 
 
 def test_the_default_antmaze_grid_is_the_promised_one() -> None:
     experiment = experiments.load("antmaze")
     assert experiment.grid is not None
-    cells = experiment.grid(experiment.budgets["default"], experiment.seeds["default"])
+    cells = experiment.grid(experiment.budgets["default"], seed_list(experiment.seeds["default"]))
     count = {(c.env, c.agent): sum((d.env, d.agent) == (c.env, c.agent) for d in cells) for c in cells}
     assert {env for env, _ in count} == {"antmaze-umaze", "antmaze-medium-diverse"}
     assert len(count) == 2 * 8
@@ -38,7 +39,7 @@ def test_the_default_antmaze_grid_is_the_promised_one() -> None:
 def test_the_paper_budget_of_antmaze_is_the_papers() -> None:
     experiment = experiments.load("antmaze")
     assert experiment.grid is not None
-    cells = experiment.grid(experiment.budgets["paper"], experiment.seeds["paper"])
+    cells = experiment.grid(experiment.budgets["paper"], seed_list(experiment.seeds["paper"]))
     assert len(cells) == 6 * 8 * 5
     for cell in cells:
         if cell.agent == "td-infonce":
@@ -96,7 +97,7 @@ def test_values_reach_the_whole_maze_within_the_default_budget() -> None:
     """A backup goes one step (or n), through a target that lags: after T moves of rate r they have come r·T steps."""
     experiment = experiments.load("antmaze")
     assert experiment.grid is not None
-    for cell in experiment.grid(experiment.budgets["default"], 1):
+    for cell in experiment.grid(experiment.budgets["default"], (0,)):
         plan = planned(cell.env, cell.agent, cell.preset, 0, settings=cell.settings, data="data")
         c = plan.agent_config
         if hasattr(c, "target_rate"):
@@ -107,7 +108,7 @@ def test_values_reach_the_whole_maze_within_the_default_budget() -> None:
 def test_stitching_is_compared_at_one_budget() -> None:
     experiment = experiments.load("pointmaze-stitch")
     assert experiment.grid is not None
-    cells = experiment.grid(experiment.budgets["default"], experiment.seeds["default"])
+    cells = experiment.grid(experiment.budgets["default"], seed_list(experiment.seeds["default"]))
     assert len({cell.settings for cell in cells}) == 1
     assert {cell.env for cell in cells} == {"pointmaze-medium-far"}
     assert {cell.dataset for cell in cells} == {"tdinfonce/pointmaze-medium-stitch-v0"}

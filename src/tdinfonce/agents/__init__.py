@@ -36,5 +36,5 @@ def presets(name: str, *, offline: bool) -> dict[str, Any]:
     if offline:
         return dict(getattr(module, "OFFLINE", found))
     if not found:
-        raise UserError(f"{name.replace('_', '-')} learns from stored data only; give it some with --dataset")
+        raise UserError(f"{name.replace('_', '-')} learns from stored data only; name the data")
     return dict(found)

@@ -1,45 +1,101 @@
 """Policies: how one is made for an environment, how it acts, and how it is differentiated."""
 
-from typing import Any
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce.agents._learner import PolicyLearner
-from tdinfonce.networks.actor import Actor
+from tdinfonce.errors import UserError
+from tdinfonce.networks.actor import Actor, CategoricalActor, GaussianActor
 from tdinfonce.networks.pixels import image_torso
 from tdinfonce.types import EnvSpec, Metrics
 
-__all__ = ["TORSO", "act", "actor_inputs", "gaussian_actor", "propose"]
+__all__ = ["TORSO", "Proposal", "act", "actor_inputs", "make_actor", "propose", "refuse_discrete"]
 
 TORSO = 1
 """Folded into the key of a network, it gives the key of its torso."""
+Rows = TypeVar("Rows")
 
 
-def gaussian_actor(key: Array, spec: EnvSpec, config: Any) -> Actor:
-    """A tanh-Gaussian policy with the widths of the config."""
-    inputs = actor_inputs(key, spec, config)
-    return Actor(**inputs, hidden=config.hidden, min_std=config.min_std, layer_norm=config.layer_norm)
+def make_actor(key: Array, spec: EnvSpec, config: Any) -> Actor:
+    """A policy with the widths of the config: tanh-Gaussian, or categorical where actions are discrete."""
+    inputs: dict[str, Any] = actor_inputs(key, spec, config) | {
+        "hidden": config.hidden,
+        "layer_norm": config.layer_norm,
+    }
+    return CategoricalActor(**inputs) if spec.discrete else GaussianActor(**inputs, min_std=config.min_std)
 
 
 def actor_inputs(key: Array, spec: EnvSpec, config: Any) -> dict[str, Any]:
     """The first arguments of an actor: its key, the sizes of what it sees and does, and its torso for images."""
-    torso = image_torso(jax.random.fold_in(key, TORSO), spec.image, config.torso, stacked=2)
+    kind = getattr(config, "torso", "")  # agents without this setting see no images
+    torso = image_torso(jax.random.fold_in(key, TORSO), spec.image, kind, stacked=2)
     sizes = {name: getattr(spec, name) for name in ("observation_size", "goal_size", "action_size")}
     return {"key": key, "torso": torso} | sizes
+
+
+def refuse_discrete(agent: str, spec: EnvSpec) -> None:
+    """Raise UserError if actions are discrete, for an agent whose algorithm has no use for them."""
+    if spec.discrete:
+        raise UserError(
+            f"{agent} learns continuous actions, and those of {spec.name} are discrete: choose td-infonce, "
+            "contrastive-rl, contrastive-nce, c-learning, gcbc, qrl or gc-iql"
+        )
 
 
 def act(
     policy: PolicyLearner[Actor], observation: Array, goal: Array, key: Array, *, greedy: bool, mean: bool = False
 ) -> Array:
-    """The action of a tanh-Gaussian policy: a sample, or the mode or ``mean`` of its average."""
-    best = policy.average.mean if mean else policy.average.mode
+    """The action of a policy: a sample, or the mode or ``mean`` of its average (discrete actions have no mean)."""
+    average = policy.average
+    best = average.mean if mean and isinstance(average, GaussianActor) else average.mode
     return best(observation, goal) if greedy else policy.model.sample(observation, goal, key)
 
 
-def propose(actor: Actor, observation: Array, goal: Array, key: Array) -> tuple[Array, Array, Metrics]:
-    """Differentiable actions, the mean square of their location before squashing, and what to log of the policy."""
+class Proposal(NamedTuple):
+    """What a policy would do at each row: one sampled action, or every action with its probability."""
+
+    action: Array
+    """``[B, action_size]``, samples, differentiable; or ``[action_size, action_size]``, every action."""
+    probability: Array | None
+    """``[B, action_size]``, of every action; None: they were sampled."""
+    size: Array
+    """Mean square of the locations before squashing, or of the logits."""
+    target_entropy: float
+    """What a constraint on the entropy holds it at: minus the dimensions, or half of the largest."""
+    metrics: Metrics
+    """What to log of the policy."""
+
+    def expected(self, of_action: Callable[[Array], Rows]) -> Rows:
+        """The mean over the policy of arrays ``[B]`` that depend on the action of each row, ``[B, action_size]``.
+
+        Of continuous actions, an estimate from the sample; of discrete ones the mean itself, with a row for each pair
+        of row and action.
+        """
+        weight = self.probability
+        if weight is None:
+            return of_action(self.action)
+        each = jax.vmap(lambda action: of_action(jnp.broadcast_to(action, weight.shape)))(self.action)
+        return jax.tree.map(lambda x: jnp.sum(weight.T * x, axis=0), each)
+
+
+def propose(actor: Actor, observation: Array, goal: Array, key: Array) -> Proposal:
+    """What the policy would do; ``key`` is for the sample of continuous actions."""
+    if isinstance(actor, CategoricalActor):
+        return _choices(actor(observation, goal))
     loc, scale = actor(observation, goal)
     action = jnp.tanh(loc + scale * jax.random.normal(key, loc.shape))
-    return action, jnp.mean(jnp.square(loc)), {"actor/std": jnp.mean(scale), "actor/location": jnp.mean(jnp.abs(loc))}
+    metrics = {"actor/std": jnp.mean(scale), "actor/location": jnp.mean(jnp.abs(loc))}
+    return Proposal(action, None, jnp.mean(jnp.square(loc)), -loc.shape[-1], metrics)
+
+
+def _choices(logits: Array) -> Proposal:
+    number = logits.shape[-1]
+    probability = jax.nn.softmax(logits)
+    entropy = -jnp.sum(probability * jax.nn.log_softmax(logits), axis=-1)
+    metrics = {"actor/entropy": jnp.mean(entropy)}
+    return Proposal(jnp.eye(number), probability, jnp.mean(jnp.square(logits)), math.log(number) / 2, metrics)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from tdinfonce import losses
-from tdinfonce.agents._actor import TORSO, gaussian_actor, propose
+from tdinfonce.agents._actor import TORSO, make_actor, propose
 from tdinfonce.agents._goals import actor_goals
 from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner
 from tdinfonce.networks.actor import Actor
@@ -25,6 +25,7 @@ __all__ = [
     "quasimetric_critic",
     "recognise_futures",
     "td_metrics",
+    "weight_entropy",
 ]
 
 
@@ -59,7 +60,7 @@ def contrastive_learners(
         normalise=normalise,
         temperature=temperature,
     )
-    actor = gaussian_actor(actor_key, spec, config)
+    actor = make_actor(actor_key, spec, config)
     policy = PolicyLearner.begin(actor, Adam(config.actor_rate), config.average_rate)
     return policy, Learner.begin(critic, Adam(config.critic_rate))
 
@@ -106,19 +107,28 @@ def maximise_logit(
 ) -> tuple[Array, Metrics]:
     """The actor's loss of the critics f(s, a, g) that tie commanded and predicted goal: minus the smallest logit."""
     goal = actor_goals(config).of(batch)
-    action, size, metrics = propose(actor, batch.observation, goal, key)
-    value = smallest(pair_logits(critic.embed(batch.observation, action), critic.embed_goal(goal)))
-    reach = jnp.mean(losses.maximise(value))
-    return reach + config.mean_penalty * size, metrics | {"actor/loss": reach}
+    policy = propose(actor, batch.observation, goal, key)
+
+    def miss(action: Array) -> Array:
+        value = smallest(pair_logits(critic.embed(batch.observation, action), critic.embed_goal(goal)))
+        return losses.maximise(value)
+
+    reach = jnp.mean(policy.expected(miss))
+    return reach + config.mean_penalty * policy.size, policy.metrics | {"actor/loss": reach}
 
 
-def td_metrics(loss: Array, next_logits: Array, target_logits: Array, critic: ContrastiveCritic) -> Metrics:
-    """What to watch while a critic learns by temporal differences."""
-    rows = len(next_logits)
+def weight_entropy(target_logits: Array) -> Array:
+    """The entropy of each row's importance weights."""
     weights = losses.importance_weights(target_logits)
+    return -jnp.sum(weights * jnp.log(weights + 1e-12), axis=1)
+
+
+def td_metrics(loss: Array, next_logits: Array, entropy: Array, critic: ContrastiveCritic) -> Metrics:
+    """What to watch while a critic learns by temporal differences; ``entropy`` is that of the importance weights."""
+    rows = len(next_logits)
     return {
         "critic/loss": loss,
         "critic/next_accuracy": jnp.mean(jnp.argmax(next_logits, axis=1) == jnp.arange(rows)),
-        "critic/weight_entropy": -jnp.mean(jnp.sum(weights * jnp.log(weights + 1e-12), axis=1)),
+        "critic/weight_entropy": jnp.mean(entropy),
         "critic/temperature": jnp.exp(critic.log_temperature),
     }

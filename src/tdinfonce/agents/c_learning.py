@@ -19,7 +19,7 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
-from tdinfonce.agents._actor import act
+from tdinfonce.agents._actor import act, propose
 from tdinfonce.agents._critic import candidate_logits, contrastive_learners, maximise_logit
 from tdinfonce.agents._goals import actor_goals, check_shares, reads
 from tdinfonce.agents._learner import Inputs, Learner, PolicyLearner, copy, polyak
@@ -54,25 +54,30 @@ class Agent(eqx.Module):
         c = self.config
         critic = critic.with_fixed_temperature()
         random = batch.random_goal
-        next_action = self.actor.model.sample(batch.next_observation, random, key)
-        later = self.target.embed(batch.next_observation, next_action)
-        target_logits = smallest(pair_logits(later, self.target.embed_goal(random)))
+        policy = propose(self.actor.model, batch.next_observation, random, key)
 
         rows = len(batch.action)
         left = critic.embed(batch.observation, batch.action)
         right = critic.embed_goal(jnp.concatenate([batch.next_goal, random]))
         next_logits = pair_logits(left, tuple(r[:rows] for r in right))
         random_logits = pair_logits(left, tuple(r[rows:] for r in right))
-        terms = [
-            losses.c_learning(x, u, target_logits, discount=c.discount, max_weight=c.max_weight)
-            for x, u in zip(next_logits, random_logits, strict=True)
-        ]
+
+        def bootstrap(next_action: Array) -> tuple[list[Array], Array]:
+            later = self.target.embed(batch.next_observation, next_action)
+            target_logits = smallest(pair_logits(later, self.target.embed_goal(random)))
+            terms = [
+                losses.c_learning(x, u, target_logits, discount=c.discount, max_weight=c.max_weight)
+                for x, u in zip(next_logits, random_logits, strict=True)
+            ]
+            return terms, jnp.minimum(jnp.exp(target_logits), c.max_weight)
+
+        terms, weight = policy.expected(bootstrap)
         loss = jnp.mean(jnp.stack(terms))
         return loss, {
             "critic/loss": loss,
             "critic/next_logit": jnp.mean(next_logits[0]),
             "critic/random_logit": jnp.mean(random_logits[0]),
-            "critic/weight": jnp.mean(jnp.minimum(jnp.exp(target_logits), c.max_weight)),
+            "critic/weight": jnp.mean(weight),
         }
 
     def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:

@@ -18,7 +18,7 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
-from tdinfonce.agents._actor import actor_inputs
+from tdinfonce.agents._actor import actor_inputs, refuse_discrete
 from tdinfonce.agents._critic import critic_inputs
 from tdinfonce.agents._goals import GoalMix, reached, reads
 from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, copy, polyak
@@ -76,7 +76,8 @@ class Agent(eqx.Module):
 
     @classmethod
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
-        """A fresh agent; the environment must say how near is near enough."""
+        """A fresh agent, for continuous actions; the environment must say how near is near enough."""
+        refuse_discrete("ddpg-her", spec)
         if spec.tolerance is None:
             raise UserError(
                 f"ddpg-her needs to know when a goal is reached: give {spec.name} an attribute distance_threshold"

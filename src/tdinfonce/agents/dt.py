@@ -18,6 +18,7 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
+from tdinfonce.agents._actor import refuse_discrete
 from tdinfonce.agents._learner import Adam, Inputs, PolicyLearner
 from tdinfonce.errors import UserError
 from tdinfonce.networks.transformer import SequenceActor
@@ -57,7 +58,8 @@ class Agent(eqx.Module):
 
     @classmethod
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
-        """A fresh agent."""
+        """A fresh agent, for continuous actions."""
+        refuse_discrete("dt", spec)
         c, (key, first) = config, jax.random.split(key)
         sizes = spec.observation_size, spec.action_size
         actor = SequenceActor(first, *sizes, times=spec.episode_length, width=c.width, layers=c.layers, heads=c.heads)

@@ -20,7 +20,7 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
-from tdinfonce.agents._actor import act
+from tdinfonce.agents._actor import act, make_actor
 from tdinfonce.agents._goals import GoalMix, check_shares, reads
 from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, copy, polyak
 from tdinfonce.networks.actor import Actor
@@ -88,7 +88,7 @@ class Agent(eqx.Module):
         c, state, action, goal = config, spec.observation_size, spec.action_size, spec.goal_size
         actor_key, critic_key, value_key = jax.random.split(key, 3)
         common: Any = {"hidden": c.hidden, "layer_norm": c.layer_norm}
-        actor = Actor(actor_key, state, goal, action, min_std=c.min_std, **common)
+        actor = make_actor(actor_key, spec, c)
         critic = ScalarCritic(critic_key, state + action + goal, members=c.critics, **common)
         value = ScalarCritic(value_key, state + goal, **common)
         return cls(

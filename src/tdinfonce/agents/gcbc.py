@@ -16,7 +16,7 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
-from tdinfonce.agents._actor import act, gaussian_actor
+from tdinfonce.agents._actor import act, make_actor
 from tdinfonce.agents._learner import Adam, Inputs, PolicyLearner
 from tdinfonce.networks.actor import Actor
 from tdinfonce.settings import Settings
@@ -50,7 +50,7 @@ class Agent(eqx.Module):
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
         """A fresh agent."""
         c = config
-        actor = PolicyLearner.begin(gaussian_actor(key, spec, c), Adam(c.actor_rate), c.average_rate)
+        actor = PolicyLearner.begin(make_actor(key, spec, c), Adam(c.actor_rate), c.average_rate)
         return cls(c, Inputs.create(spec, scale, scaled=c.scale_inputs), actor)
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:

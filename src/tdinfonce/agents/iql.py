@@ -20,9 +20,9 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
-from tdinfonce.agents._actor import act
+from tdinfonce.agents._actor import act, refuse_discrete
 from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, copy, polyak
-from tdinfonce.networks.actor import Actor
+from tdinfonce.networks.actor import Actor, GaussianActor
 from tdinfonce.networks.critic import ScalarCritic, smallest
 from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
@@ -78,11 +78,12 @@ class Agent(eqx.Module):
 
     @classmethod
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
-        """A fresh agent."""
+        """A fresh agent, for continuous actions."""
+        refuse_discrete("iql", spec)
         c, state, action = config, spec.observation_size, spec.action_size
         actor_key, critic_key, value_key = jax.random.split(key, 3)
         common: Any = {"hidden": c.hidden, "layer_norm": c.layer_norm}
-        actor = Actor(actor_key, state, 0, action, min_std=c.min_std, **common)
+        actor = GaussianActor(actor_key, state, 0, action, min_std=c.min_std, **common)
         critic = ScalarCritic(critic_key, state + action, members=c.critics, **common)
         value = ScalarCritic(value_key, state, **common)
         return cls(

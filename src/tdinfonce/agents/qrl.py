@@ -22,7 +22,7 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
-from tdinfonce.agents._actor import act, gaussian_actor, propose
+from tdinfonce.agents._actor import act, make_actor, propose
 from tdinfonce.agents._critic import quasimetric_critic
 from tdinfonce.agents._goals import actor_goals, check_shares, reads
 from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, descend_together
@@ -85,15 +85,15 @@ class Agent(eqx.Module):
     def _actor_loss(self, parameters: tuple[Actor, Array], batch: Batch, key: Array) -> tuple[Array, Metrics]:
         c, (actor, raw_weight) = self.config, parameters
         goal = actor_goals(c).of(batch)
-        action, size, metrics = propose(actor, batch.observation, goal, key)
-        reach = jnp.mean(self._distance_after(batch.observation, action, goal))
-        loss = reach + c.mean_penalty * size
-        metrics["actor/loss"] = reach
+        policy = propose(actor, batch.observation, goal, key)
+        reach = jnp.mean(policy.expected(lambda action: self._distance_after(batch.observation, action, goal)))
+        loss = reach + c.mean_penalty * policy.size
+        metrics = policy.metrics | {"actor/loss": reach}
         # A term without weight would still be computed: each is one more pass through the policy.
         if c.entropy_weight:
-            entropy = -actor.log_prob(batch.observation, goal, action)
+            entropy = policy.expected(lambda action: -actor.log_prob(batch.observation, goal, action))
             weight = c.entropy_weight * jnp.exp(raw_weight)
-            loss += jnp.mean(losses.lagrangian(-batch.action.shape[-1] - entropy, weight))
+            loss += jnp.mean(losses.lagrangian(policy.target_entropy - entropy, weight))
             metrics |= {"actor/entropy": jnp.mean(entropy), "actor/entropy_weight": weight}
         if c.cloning_weight:
             log_prob = actor.log_prob(batch.observation, batch.future_goal, batch.action)
@@ -110,7 +110,7 @@ class Agent(eqx.Module):
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
         """A fresh agent."""
         c, (key, actor_key, *keys) = config, jax.random.split(key, 2 + config.critics)
-        actor = PolicyLearner.begin(gaussian_actor(actor_key, spec, c), Adam(c.actor_rate), c.average_rate)
+        actor = PolicyLearner.begin(make_actor(actor_key, spec, c), Adam(c.actor_rate), c.average_rate)
         critic = Learner.begin(tuple(quasimetric_critic(k, spec, c) for k in keys), Adam(c.critic_rate))
         # The inverse of softplus, in the form that large numbers survive.
         raw_multiplier = jnp.full(c.critics, c.multiplier + jnp.log(-jnp.expm1(-c.multiplier)), jnp.float32)
@@ -161,7 +161,8 @@ class Config(Settings):
     mean_penalty: float = fields.mean_penalty(0.01)
     entropy_weight: float = fields.weight(
         0.0,
-        "Of the policy's entropy at the start; learned to hold it at minus the action's dimensions. 0: no term.",
+        "Of the policy's entropy at the start; learned to hold it at minus the action's dimensions (discrete: half of "
+        "the largest, log(n) / 2). 0: no term.",
     )
     entropy_rate: float = setting(3e-4, "Learning rate of the entropy's weight; 0: it stays.", high=1)
     cloning_weight: float = fields.weight(

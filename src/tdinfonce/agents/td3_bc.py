@@ -20,6 +20,7 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
+from tdinfonce.agents._actor import refuse_discrete
 from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, copy, polyak
 from tdinfonce.networks.actor import DeterministicActor
 from tdinfonce.networks.critic import ScalarCritic, smallest
@@ -90,7 +91,8 @@ class Agent(eqx.Module):
 
     @classmethod
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
-        """A fresh agent."""
+        """A fresh agent, for continuous actions."""
+        refuse_discrete("td3-bc", spec)
         c, state, action = config, spec.observation_size, spec.action_size
         key, actor_key, critic_key = jax.random.split(key, 3)
         common: Any = {"hidden": c.hidden, "layer_norm": c.layer_norm}

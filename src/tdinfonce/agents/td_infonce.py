@@ -21,7 +21,7 @@ from jax import Array
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import act, propose
-from tdinfonce.agents._critic import candidate_logits, contrastive_learners, td_metrics
+from tdinfonce.agents._critic import candidate_logits, contrastive_learners, td_metrics, weight_entropy
 from tdinfonce.agents._goals import GoalMix, actor_goals, check_shares, first_rows, reads
 from tdinfonce.agents._learner import Inputs, Learner, PolicyLearner, copy, polyak
 from tdinfonce.networks.actor import Actor
@@ -56,9 +56,7 @@ class Agent(eqx.Module):
         if not c.learn_temperature:
             critic = critic.with_fixed_temperature()
         goal = c.critic_goals.of(batch)
-        next_action = self.actor.model.sample(batch.bootstrap_observation, goal, key)
-        future = self.target.embed(batch.bootstrap_observation, next_action, goal)
-        target_logits = smallest(logits(future, self.target.embed_goal(batch.random_goal)))
+        policy = propose(self.actor.model, batch.bootstrap_observation, goal, key)
 
         # A Monte Carlo row has a far future as its positive and does not bootstrap; its goal was commanded.
         positive, rows = c.positives.of(batch), len(goal)
@@ -69,24 +67,32 @@ class Agent(eqx.Module):
         right = critic.embed_goal(jnp.concatenate([positive, batch.random_goal]))  # one pass of ψ
         next_logits = logits(left, tuple(r[:rows] for r in right))
         random_logits = logits(left, tuple(r[rows:] for r in right))
-        terms = [
-            losses.td_infonce(near, random, target_logits, discount=discount)
-            for near, random in zip(next_logits, random_logits, strict=True)
-        ]
+
+        def bootstrap(next_action: Array) -> tuple[list[Array], Array]:
+            future = self.target.embed(batch.bootstrap_observation, next_action, goal)
+            target_logits = smallest(logits(future, self.target.embed_goal(batch.random_goal)))
+            members = zip(next_logits, random_logits, strict=True)
+            terms = [losses.td_infonce(near, random, target_logits, discount=discount) for near, random in members]
+            return terms, weight_entropy(target_logits)
+
+        terms, entropy = policy.expected(bootstrap)
         loss = jnp.mean(jnp.stack(terms))
-        return loss, td_metrics(loss, next_logits[0], target_logits, critic)
+        return loss, td_metrics(loss, next_logits[0], entropy, critic)
 
     def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
         c, critic = self.config, self.critic.model
         goal = actor_goals(c).of(batch)
-        action, size, metrics = propose(actor, batch.observation, goal, key)
-        left = critic.embed(batch.observation, action, goal)
-        goal_logits = smallest(logits(left, critic.embed_goal(goal)))
-        reach = jnp.mean(losses.goal_infonce(goal_logits))
-        error = jnp.mean(losses.cloning_error(action, batch.action))
+        policy = propose(actor, batch.observation, goal, key)
+
+        def judge(action: Array) -> tuple[Array, Array]:
+            left = critic.embed(batch.observation, action, goal)
+            goal_logits = smallest(logits(left, critic.embed_goal(goal)))
+            return losses.goal_infonce(goal_logits), losses.cloning_error(action, batch.action)
+
+        reach, error = map(jnp.mean, policy.expected(judge))
         clone = error * (batch.action.shape[-1] if c.cloning_sum else 1)
-        loss = (1 - c.cloning_share) * reach + c.cloning_share * clone + c.mean_penalty * size
-        return loss, metrics | {"actor/loss": reach, "actor/action_error": error}
+        loss = (1 - c.cloning_share) * reach + c.cloning_share * clone + c.mean_penalty * policy.size
+        return loss, policy.metrics | {"actor/loss": reach, "actor/action_error": error}
 
     @classmethod
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:

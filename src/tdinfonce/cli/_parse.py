@@ -9,7 +9,7 @@ from typing import Any
 
 from tdinfonce.errors import UserError
 
-__all__ = ["load_command", "one_line", "parse", "usage"]
+__all__ = ["given", "load_command", "one_line", "parse", "usage"]
 
 USAGE = """usage: tdinfonce COMMAND [options]
 
@@ -28,6 +28,11 @@ def usage(commands: Mapping[str, str]) -> str:
     """The help of the whole: the first line of each command's own, by name and module."""
     firsts = {name: (load_command(module).__doc__ or "").strip().splitlines()[0] for name, module in commands.items()}
     return USAGE.format(commands="\n".join(f"  {name:<14} {line}" for name, line in firsts.items()))
+
+
+def given(command: Any, *names: str) -> dict[str, Any]:
+    """The options of these names that somebody gave."""
+    return {name: value for name in names if (value := getattr(command, name)) is not None}
 
 
 def load_command(module: str) -> Any:

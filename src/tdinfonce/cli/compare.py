@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from tdinfonce.cli._parse import given
 from tdinfonce.errors import UserError
 
 __all__ = ["Command"]
@@ -19,6 +20,8 @@ class Command:
     """Environment, as for `tdinfonce train`."""
     dataset: str | None = None
     """Learn offline from these data."""
+    goal: str | None = None
+    """Of the data: the coordinates of an observation that are a goal, such as 0:2."""
     agents: tuple[str, ...] = ("td-infonce", "contrastive-rl", "gcbc")
     """Which algorithms."""
     seeds: str = "3"
@@ -41,7 +44,7 @@ class Command:
 
         if self.env is None and self.dataset is None:
             raise UserError("name an environment with --env, or data with --dataset")
-        settings = {n: v for n in ("env_steps", "updates") if (v := getattr(self, n)) is not None}
+        settings = given(self, "goal", "env_steps", "updates")
         how = {"preset": self.preset, "out": self.out}
         found = compare(self.env, self.dataset, self.agents, self.seeds, **how, **settings, **words(self.set))
         print(found.table())

@@ -22,8 +22,8 @@ class Command:
     """Say what each experiment shows, where it stands in the paper, and how long it takes."""
     budget: Literal["smoke", "default", "paper"] = "default"
     """smoke: does it run at all. default: the finding, in minutes. paper: the full size."""
-    seeds: int | None = None
-    """How many seeds (0, 1, …); each budget has its own default."""
+    seeds: str | None = None
+    """A number N for 0 to N - 1, or a list such as 3,7; each budget has its own default."""
     out: Path | None = None
     """The folder to write; default runs/NAME-BUDGET."""
     overwrite: bool = False

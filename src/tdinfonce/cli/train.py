@@ -1,16 +1,16 @@
 """`tdinfonce train`."""
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from tdinfonce.cli._parse import given
 from tdinfonce.errors import Stopped, UserError
 
 __all__ = ["Command"]
 
 ALONE = {"resume": {"logger"}, "plan": {"out", "overwrite", "logger"}}
-SAME = ("agent", "preset", "seed", "goal_space", "noise", "noise_kind", "goal", "test_goal", "threads")
+APART = {"env", "dataset", "set", "seeds", "out", "logger", "plan", "resume", "overwrite"}
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Command:
     """Learn offline from these data."""
     goal: str | None = None
     """Of the data: the coordinates of an observation that are a goal, such as 0:2."""
+    action_bounds: tuple[float, float] | None = None
+    """Of the data: the smallest and the largest action, where neither they nor the environment say it."""
     test_goal: tuple[float, ...] = ()
     """For agents that learn one task offline: its goal; default: the environment's, if it has only one."""
     agent: str = "td-infonce"
@@ -35,7 +37,7 @@ class Command:
     """Where the settings start from: fast (minutes on a CPU), paper, or release (its code's; td-infonce offline)."""
     seed: int = 0
     """Decides everything random."""
-    seeds: str = ""
+    seeds: str | None = None
     """Train several seeds in parallel, into OUT/seed-N: a number N for 0 to N - 1, or a list such as 3,7."""
     env_steps: int | None = None
     """Environment steps of an online run; default: the preset's."""
@@ -68,12 +70,12 @@ class Command:
         from tdinfonce.scale.grid import train_seeds
 
         plan = self._plan()
-        folder = self.resume or self.out or default_folder(plan)
+        folder, many = self.resume or self.out or default_folder(plan), self.seeds is not None
         how: Any = {"loggers": self.logger, "overwrite": self.overwrite}
         try:
-            runs = train_seeds(plan, self.seeds, self.out) if self.seeds else [train(plan, out=folder, **how)]
+            runs = train_seeds(plan, self.seeds or "", self.out) if many else [train(plan, out=folder, **how)]
         except Stopped as stop:
-            again = "the same command" if self.seeds else f"tdinfonce train --resume {folder}"
+            again = "the same command" if many else f"tdinfonce train --resume {folder}"
             raise Stopped(f"{str(stop).partition(';')[0]}; continue with: {again}") from None
         for run in runs:
             print(f"{run}\nlearning curve: {run.folder / 'figure.png'}, table: {run.folder / 'table.md'}")
@@ -84,16 +86,15 @@ class Command:
         from tdinfonce.plans.plan import plan, read_plan
         from tdinfonce.settings import words
 
-        given = {f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default}
+        chosen = {f.name for f in fields(self) if getattr(self, f.name) != f.default}
         for name, allowed in ALONE.items():
-            if name in given and given - allowed - {name}:
-                other = sorted(given - allowed - {name})[0].replace("_", "-")
+            if name in chosen and chosen - allowed - {name}:
+                other = sorted(chosen - allowed - {name})[0].replace("_", "-")
                 raise UserError(f"--{name} says everything itself; leave out --{other}")
-        if self.plan or self.resume:
-            return read_plan(self.plan or self.resume or "")[0]
-        if self.seeds and given & {"seed", "overwrite"}:
+        if stored := self.plan or self.resume:
+            return read_plan(stored)[0]
+        if self.seeds is not None and chosen & {"seed", "overwrite"}:
             raise UserError("--seeds goes without --seed and --overwrite")
         env = self.env if self.env is not None or self.dataset is not None else "fetch-reach"
-        wanted = {name: getattr(self, name) for name in SAME} | words(self.set)
-        wanted |= {n: v for n in ("env_steps", "updates") if (v := getattr(self, n)) is not None}
-        return plan(env, self.dataset, **wanted)
+        names = [field.name for field in fields(self) if field.name not in APART]
+        return plan(env, self.dataset, **(given(self, *names) | words(self.set)))

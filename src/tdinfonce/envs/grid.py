@@ -19,11 +19,10 @@ ROOMS = (
 """The map, north up: # is a wall."""
 MOVES = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])
 """Rows and columns that an action moves: north, east, south, west."""
-MIDDLE = len(ROOMS) // 2
 
 
 def goal_spaces(name: str) -> tuple[str, ...]:
-    """The position is the only goal."""
+    """The cell is the only goal."""
     return ("achieved",)
 
 
@@ -35,11 +34,17 @@ def make(name: str, *, goal_space: str = "achieved", render: bool = False) -> Go
 class GridEnv:
     """One cell a step, 30 steps; walls stop. A goal is reached on its own cell only.
 
-    States are coordinates in [-1, 1]², as in `point`: networks learn the rooms from them as well as from one-hot cells.
+    A state is its row and its column, one-hot: neighbours behind a wall look as different as cells far apart.
     """
 
     spec = EnvSpec(
-        "grid", observation_size=2, action_size=4, goal_size=2, episode_length=30, tolerance=0.1, discrete=True
+        "grid",
+        observation_size=2 * len(ROOMS),
+        action_size=4,
+        goal_size=2 * len(ROOMS),
+        episode_length=30,
+        tolerance=0.5,
+        discrete=True,
     )
 
     def __init__(self) -> None:
@@ -52,8 +57,8 @@ class GridEnv:
         rng = np.random.default_rng(seed)
         self._cell, self._goal = self._free[rng.choice(len(self._free), 2, replace=False)]
         self._time = 0
-        here = position(self._cell)
-        return Start(here, here, position(self._goal), self._distance())
+        here = features(self._cell)
+        return Start(here, here, features(self._goal), self._distance())
 
     def step(self, action: np.ndarray) -> Step:
         """Move to the next cell, unless it is a wall."""
@@ -61,7 +66,7 @@ class GridEnv:
         if np.all((cell >= 0) & (cell < len(ROOMS))) and not self.walls[tuple(cell)]:
             self._cell = cell
         self._time += 1
-        here, distance = position(self._cell), self._distance()
+        here, distance = features(self._cell), self._distance()
         return Step(here, here, distance == 0, distance, self._time >= self.spec.episode_length)
 
     def render(self) -> np.ndarray:
@@ -76,9 +81,9 @@ class GridEnv:
         """Nothing to free."""
 
     def _distance(self) -> float:
-        return float(np.linalg.norm(position(self._cell) - position(self._goal)))
+        return float(np.abs(self._cell - self._goal).sum())
 
 
-def position(cell: np.ndarray) -> np.ndarray:
-    """The coordinates of a cell (row, column), in [-1, 1]: east and north."""
-    return np.array([cell[1] - MIDDLE, MIDDLE - cell[0]], np.float32) / MIDDLE
+def features(cell: np.ndarray) -> np.ndarray:
+    """The row and the column of a cell, each one-hot."""
+    return np.eye(len(ROOMS), dtype=np.float32)[cell].ravel()

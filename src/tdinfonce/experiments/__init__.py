@@ -17,6 +17,7 @@ from tdinfonce.errors import UserError, nearest
 from tdinfonce.experiments._grid import GridRun
 from tdinfonce.runs.folder import CONFIG, RunFolder
 from tdinfonce.scale.grid import run_grid
+from tdinfonce.seeding import seed_list
 from tdinfonce.system.files import read_json
 from tdinfonce.system.progress import Progress
 
@@ -25,7 +26,6 @@ __all__ = ["Experiment", "load", "names", "report", "reproduce"]
 Log = Callable[[Mapping[str, Any]], None]
 DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, EOFError, zipfile.BadZipFile)
 """What a file that is not what we wrote leads to."""
-MOST_SEEDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Experiment:
     """Draw ``figure.png``, ``figure.svg`` and ``table.md`` from the folder's metrics."""
     seeds: Mapping[str, int]
     """For each budget, how many seeds unless the user says otherwise."""
-    run: Callable[[Any, int, Log, Callable[[int], None]], None] | None = None
+    run: Callable[[Any, Sequence[int], Log, Callable[[int], None]], None] | None = None
     """(config, seeds, log, advance): do the work, hand out rows, tell the progress."""
-    work: Callable[[Any, int], int] | None = None
+    work: Callable[[Any, Sequence[int]], int] | None = None
     """(config, seeds): how many units of progress `run` will tell."""
-    grid: Callable[[Any, int], Sequence[GridRun]] | None = None
+    grid: Callable[[Any, Sequence[int]], Sequence[GridRun]] | None = None
     """(config, seeds): instead of `run`, the training runs this experiment consists of."""
     check: Callable[[Any], None] | None = None
     """(config): raise UserError if something is missing that cannot be made, before anything is written."""
@@ -77,7 +77,7 @@ def load(name: str) -> Experiment:
 def reproduce(
     name: str,
     budget: str = "default",
-    seeds: int | None = None,
+    seeds: int | str | Sequence[int] | None = None,
     out: str | Path | None = None,
     *,
     overwrite: bool = False,
@@ -87,19 +87,18 @@ def reproduce(
     Args:
         name: one of `names`.
         budget: smoke, default or paper.
-        seeds: how many, counted from 0; None: as many as the budget has.
+        seeds: how many, counted from 0, or a list of them; None: as many as the budget has.
         out: the folder; None: ``runs/NAME-BUDGET``.
         overwrite: whether to replace an earlier run in that folder.
     """
     experiment = load(name)
     if budget not in experiment.budgets:
         raise nearest("budget", budget, experiment.budgets)
-    if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
-        raise UserError(f"seeds must be at least 1, and at most {MOST_SEEDS:,}; got {seeds}")
     out = Path("runs") / f"{name}-{budget}" if out is None else Path(out)
     config = experiment.budgets[budget]
-    count = experiment.seeds[budget] if seeds is None else seeds
-    described = {"experiment": name, "budget": budget, "seeds": count, "config": asdict(config)}
+    chosen = seed_list(experiment.seeds[budget] if seeds is None else seeds)
+    counted: int | tuple[int, ...] = len(chosen) if chosen == tuple(range(len(chosen))) else chosen
+    described = {"experiment": name, "budget": budget, "seeds": counted, "config": asdict(config)}
     if experiment.check is not None:
         experiment.check(config)
     if experiment.grid is not None:
@@ -108,8 +107,8 @@ def reproduce(
         raise TypeError(f"the experiment {name} has neither a grid nor a run and its work")
     folder = RunFolder.create(out, described, overwrite=overwrite)
     with folder.locked():
-        with Progress(name, experiment.work(config, count)) as bar:
-            experiment.run(config, count, folder.log, bar.advance)
+        with Progress(name, experiment.work(config, chosen)) as bar:
+            experiment.run(config, chosen, folder.log, bar.advance)
         experiment.report(folder.path)
         folder.finish()
     return folder.path
@@ -144,7 +143,7 @@ def _train_grid(experiment: Experiment, config: Any, described: dict[str, Any], 
     if overwrite or not same:
         folder = RunFolder.create(out, described, overwrite=overwrite)
     assert experiment.grid is not None
-    runs = experiment.grid(config, described["seeds"])
+    runs = experiment.grid(config, seed_list(described["seeds"]))
     with folder.locked():
         if experiment.prepare is not None:
             experiment.prepare(config, folder.path)

@@ -1,5 +1,6 @@
 """AntMaze from stored walks: six data sets, the paper's seven methods and one of ours, beside the paper's table."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,14 +46,14 @@ BUDGETS = {
 }
 
 
-def runs(config: Grid, seeds: int) -> list[GridRun]:
+def runs(config: Grid, seeds: Sequence[int]) -> list[GridRun]:
     """Every task, agent and seed."""
     cells = []
     for task in config.tasks:
         source = _data.AIMLESS if config.aimless else _data.dataset_id(task)
         for agent in AGENTS:
             settings = (*config.settings, *dict(config.settings_of).get(agent, ()))
-            for seed in range(1 if agent in config.once else seeds):
+            for seed in seeds[:1] if agent in config.once else seeds:
                 cells.append(
                     GridRun(f"{task}--{agent}--{seed}", task, agent, seed, config.preset, settings, dataset=source)
                 )

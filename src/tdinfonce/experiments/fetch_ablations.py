@@ -1,5 +1,6 @@
 """Which hyper-parameters of TD InfoNCE matter on Fetch push and slide."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,7 +66,7 @@ BUDGETS = {
 }
 
 
-def runs(config: Grid, seeds: int) -> list[GridRun]:
+def runs(config: Grid, seeds: Sequence[int]) -> list[GridRun]:
     """Every task, variant and seed."""
     return [
         GridRun(
@@ -79,7 +80,7 @@ def runs(config: Grid, seeds: int) -> list[GridRun]:
         )
         for task in config.tasks
         for v in config.variants
-        for seed in range(seeds)
+        for seed in seeds
     ]
 
 

@@ -1,5 +1,6 @@
 """Noise in what the robot sees: TD InfoNCE against QRL, with and without it, and the drop of each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +51,7 @@ BUDGETS = {
 }
 
 
-def runs(config: Grid, seeds: int) -> list[GridRun]:
+def runs(config: Grid, seeds: Sequence[int]) -> list[GridRun]:
     """Every task, agent and seed, without and with noise."""
     return [
         GridRun(
@@ -66,7 +67,7 @@ def runs(config: Grid, seeds: int) -> list[GridRun]:
         for task in config.tasks
         for agent in AGENTS
         for end, noise in (("", 0.0), (NOISY, config.noise))
-        for seed in range(seeds)
+        for seed in seeds
     ]
 
 

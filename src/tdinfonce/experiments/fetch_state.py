@@ -1,5 +1,6 @@
 """Goal reaching online on the Fetch robot from states: learning curves and final success of seven agents."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,13 +52,12 @@ BUDGETS = {
 }
 
 
-def runs(config: Grid, seeds: int) -> list[GridRun]:
+def runs(config: Grid, seeds: Sequence[int]) -> list[GridRun]:
     """Every cell: each task with its settings, each agent with its seeds."""
     cells = []
     for task in config.tasks:
         for agent in AGENTS:
-            count = seeds if agent in task.more else min(seeds, task.seeds_of_all)
-            for seed in range(count):
+            for seed in seeds if agent in task.more else seeds[: task.seeds_of_all]:
                 name = f"{task.env}--{agent}--{seed}"
                 cell = GridRun(name, task.env, agent, seed, config.preset, task.settings, goal_space=config.goal_space)
                 cells.append(cell)

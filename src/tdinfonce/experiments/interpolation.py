@@ -1,5 +1,6 @@
 """Between two representations of TD InfoNCE lie the states of the way: parametric and non-parametric interpolation."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,6 +8,9 @@ from tdinfonce.analysis import interpolation as draw
 from tdinfonce.estimate.represent import represent
 from tdinfonce.experiments import Experiment, _data, antmaze
 from tdinfonce.experiments._grid import GridRun
+from tdinfonce.runs.folder import CONFIG
+from tdinfonce.seeding import seed_list
+from tdinfonce.system.files import read_json
 
 TITLE = "States between the representations of start and goal"
 
@@ -40,19 +44,20 @@ BUDGETS = {
 }
 
 
-def runs(config: Study, seeds: int) -> list[GridRun]:
+def runs(config: Study, seeds: Sequence[int]) -> list[GridRun]:
     """One run for each seed; the first is drawn."""
     source = _data.AIMLESS if config.aimless else _data.dataset_id(config.env)
     common = {"env": config.env, "agent": "td-infonce", "preset": config.preset, "settings": config.settings}
     return [
         GridRun(f"{config.env}--td-infonce--{seed}", seed=seed, dataset=source, **common)  # type: ignore[arg-type]
-        for seed in range(seeds)
+        for seed in seeds
     ]
 
 
 def measure(config: Study, folder: Path) -> None:
     """Compute the representations from the first run."""
-    run = folder / runs(config, 1)[0].name
+    seeds = seed_list(read_json(folder / CONFIG)["seeds"])
+    run = folder / runs(config, seeds)[0].name
     represent(run, folder, pairs=config.pairs, states=config.states, anchors=config.anchors)
 
 

@@ -1,5 +1,6 @@
 """Stitching in a continuous world: short walks through a maze in, far goals out. Can Monte Carlo do it?"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,14 +33,14 @@ BUDGETS = {
 }
 
 
-def runs(config: Grid, seeds: int) -> list[GridRun]:
+def runs(config: Grid, seeds: Sequence[int]) -> list[GridRun]:
     """Every agent and seed."""
     task = f"{config.maze}-far"
     source = _data.AIMLESS if config.aimless else _data.dataset_id(f"{config.maze}-stitch")
     return [
         GridRun(f"{task}--{agent}--{seed}", task, agent, seed, settings=config.settings, dataset=source)
         for agent in AGENTS
-        for seed in range(seeds)
+        for seed in seeds
     ]
 
 

@@ -1,7 +1,7 @@
 """The paper's check of its baseline: with the true model the successor representation has no error left."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,9 @@ BUDGETS = {
 }
 
 
-def run(config: KnownModel, seeds: int, log: Callable[[dict[str, Any]], None], advance: Callable[[int], None]) -> None:
+def run(
+    config: KnownModel, seeds: Sequence[int], log: Callable[[dict[str, Any]], None], advance: Callable[[int], None]
+) -> None:
     """Iterate with the model; train from samples."""
     mdp = gridworld()
     policy = uniform_policy(mdp)

@@ -1,6 +1,6 @@
 """The price of n-step bootstrapping (ours, not the paper's): how far off it is when others made the data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,9 @@ def greedy_policy(mdp: Mdp, goal: int, discount: float) -> Table:
     return policy
 
 
-def run(config: NStep, seeds: int, log: Callable[[dict[str, Any]], None], advance: Callable[[int], None]) -> None:
+def run(
+    config: NStep, seeds: Sequence[int], log: Callable[[dict[str, Any]], None], advance: Callable[[int], None]
+) -> None:
     """Solve for the fixed points; the same goals for every behaviour, and one behaviour for another goal."""
     mdp = gridworld()
     goals = range(mdp.n_states)

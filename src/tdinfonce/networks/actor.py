@@ -1,4 +1,4 @@
-"""A goal-conditioned policy: a Gaussian squashed by tanh, with finite log-probabilities up to and at the bounds."""
+"""Goal-conditioned policies: a Gaussian squashed by tanh, a choice among a few actions, and one without noise."""
 
 import equinox as eqx
 import jax
@@ -9,14 +9,14 @@ from jax.scipy.stats import norm
 from tdinfonce.networks.mlp import MLP
 from tdinfonce.networks.pixels import Torso
 
-__all__ = ["Actor", "DeterministicActor", "log_density"]
+__all__ = ["Actor", "CategoricalActor", "DeterministicActor", "GaussianActor", "log_density"]
 
 EDGE = 0.999
 """Actions beyond this get the mean density of the tail: stored actions reach the bounds, where atanh is infinite."""
 
 
-class Actor(eqx.Module):
-    """tanh(Normal(loc, scale)), dimensions independent."""
+class GaussianActor(eqx.Module):
+    """tanh(Normal(loc, scale)), dimensions independent; log-probabilities are finite up to and at the bounds."""
 
     torso: Torso | None
     body: MLP
@@ -83,6 +83,51 @@ def log_density(action: Array, loc: Array, scale: Array) -> Array:
     low = norm.logcdf((-edge - loc) / scale) - width
     high = norm.logcdf((loc - edge) / scale) - width
     return jnp.where(action <= -EDGE, low, jnp.where(action >= EDGE, high, middle))
+
+
+class CategoricalActor(eqx.Module):
+    """One of ``action_size`` actions, one-hot."""
+
+    torso: Torso | None
+    net: MLP
+
+    def __init__(
+        self,
+        key: Array,
+        observation_size: int,
+        goal_size: int,
+        action_size: int,
+        *,
+        hidden: tuple[int, ...],
+        layer_norm: bool = False,
+        torso: Torso | None = None,
+    ) -> None:
+        """Make a policy with ``hidden`` layers; a torso for images stacked upon their goals."""
+        inputs = torso.size if torso else observation_size + goal_size
+        self.torso = torso
+        self.net = MLP(key, (inputs, *hidden, action_size), layer_norm=layer_norm)
+
+    def __call__(self, observation: Array, goal: Array) -> Array:
+        """The logit of each action; their softmax are the probabilities."""
+        return self.net(*_stack(self.torso, observation, goal))
+
+    def sample(self, observation: Array, goal: Array, key: Array) -> Array:
+        """One action for each row; not differentiable."""
+        logits = self(observation, goal)
+        return jax.nn.one_hot(jax.random.categorical(key, logits), logits.shape[-1])
+
+    def mode(self, observation: Array, goal: Array) -> Array:
+        """The likeliest action."""
+        logits = self(observation, goal)
+        return jax.nn.one_hot(jnp.argmax(logits, axis=-1), logits.shape[-1])
+
+    def log_prob(self, observation: Array, goal: Array, action: Array) -> Array:
+        """Log-probability of each row's action."""
+        return jnp.sum(action * jax.nn.log_softmax(self(observation, goal)), axis=-1)
+
+
+Actor = GaussianActor | CategoricalActor
+"""A policy that samples."""
 
 
 class DeterministicActor(eqx.Module):

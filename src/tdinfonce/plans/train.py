@@ -27,7 +27,7 @@ __all__ = ["default_folder", "train"]
 
 
 def train(
-    plan: Plan | str | Path | None = None,
+    plan: Any = None,
     *,
     out: str | Path | None = None,
     callbacks: Sequence[Any] = (),
@@ -42,8 +42,8 @@ def train(
     is returned, in a script `Stopped` is raised.
 
     Args:
-        plan: what `tdinfonce.plan` made, or a file that `Plan.save` wrote; or leave it out and give the same arguments
-            here. With neither, the run in ``out`` is continued.
+        plan: what `tdinfonce.plan` made, or a file that `Plan.save` wrote; or the arguments of `tdinfonce.plan`
+            themselves, the environment first. With none of them, the run in ``out`` is continued.
         out: the run folder; default: runs/ENV-AGENT-SEED.
         callbacks: objects with some of the methods of `Callback`. They are told how it goes and may ask to stop; they
             cannot change what is learned.
@@ -56,7 +56,7 @@ def train(
         The run: its summary, metrics, figure and policy.
 
     >>> import tdinfonce as td
-    >>> run = td.train(env="point", agent="gcbc", env_steps=1_000, out="runs/first")
+    >>> run = td.train("point", agent="gcbc", env_steps=1_000, out="runs/first")
     >>> run.complete, run.summary["env_steps"]
     (True, 1000)
     """
@@ -98,16 +98,17 @@ def default_folder(plan: Plan) -> Path:
     return Path("runs") / f"{name}-{plan.agent}-{plan.seed}"
 
 
-def _wanted(given: Plan | str | Path | None, arguments: dict[str, Any], out: str | Path | None) -> Plan:
-    if given is not None and arguments:
+def _wanted(given: Any, arguments: dict[str, Any], out: str | Path | None) -> Plan:
+    stored = isinstance(given, Path) or (isinstance(given, str) and (given.endswith(".json") or Path(given).exists()))
+    if (isinstance(given, Plan) or stored) and arguments:
         raise UserError(f"a plan says everything already; leave out {next(iter(arguments))}, or make another plan")
     if isinstance(given, Plan):
         return given
-    if given is not None:
+    if stored:
         return read_plan(given)[0]
-    if not arguments and out is not None:
+    if given is None and not arguments and out is not None:
         return read_plan(out)[0]
-    return plan(**arguments)
+    return plan(**arguments) if given is None else plan(given, **arguments)
 
 
 def _stored(folder: Path, wanted: Plan) -> Plan:

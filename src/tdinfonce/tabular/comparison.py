@@ -72,17 +72,20 @@ class Comparison:
 REGIMES = ("constant", "averaged")
 
 
-def lane_steps(config: Comparison, seeds: int) -> int:
+def lane_steps(config: Comparison, seeds: Sequence[int]) -> int:
     """Upper bound of the work, for the progress bar."""
     lanes = 0
     for _, sizes in config.sizes:
         tuned = len(_tuned(config, sizes)) * config.tuning_seeds * len(config.learning_rates)
-        lanes += len(config.methods) * (tuned + len(REGIMES) * len(sizes) * seeds)
+        lanes += len(config.methods) * (tuned + len(REGIMES) * len(sizes) * len(seeds))
     return lanes * config.steps
 
 
 def compare(
-    config: Comparison, seeds: int, log: Callable[[Row], None], progress: Callable[[int], None] = lambda steps: None
+    config: Comparison,
+    seeds: Sequence[int],
+    log: Callable[[Row], None],
+    progress: Callable[[int], None] = lambda steps: None,
 ) -> None:
     """Tune and evaluate every method at every discount and size; hand each result to ``log``.
 
@@ -110,11 +113,11 @@ def compare(
             log(row)
 
 
-def _collect(config: Comparison, seeds: int) -> dict[tuple[float, int, int], Statistics]:
+def _collect(config: Comparison, seeds: Sequence[int]) -> dict[tuple[float, int, int], Statistics]:
     """Walk once for each seed and size; count at each discount."""
     wanted: dict[tuple[int, int], list[float]] = {}
     for discount, sizes in config.sizes:
-        plan = [(size, range(seeds)) for size in sizes]
+        plan = [(size, seeds) for size in sizes]
         plan += [(size, range(TUNING_SEED, TUNING_SEED + config.tuning_seeds)) for size in _tuned(config, sizes)]
         for size, who in plan:
             for seed in who:
@@ -154,7 +157,7 @@ def _compare_one(
     method: str,
     discount: float,
     sizes: Sequence[int],
-    seeds: int,
+    seeds: Sequence[int],
     data: dict[tuple[float, int, int], Statistics],
     exact: Table,
     progress: Callable[[int], None],
@@ -193,8 +196,8 @@ def _compare_one(
         base | {"phase": "choice", "size": size, "regime": regime, "learning_rate": rate}
         for (size, regime), rate in chosen.items()
     ]
-    plan = sorted({(size, seed, chosen[size, regime]) for size in sizes for seed in range(seeds) for regime in REGIMES})
-    progress(config.steps * (len(REGIMES) * len(sizes) * seeds - len(plan)))
+    plan = sorted({(size, seed, chosen[size, regime]) for size in sizes for seed in seeds for regime in REGIMES})
+    progress(config.steps * (len(REGIMES) * len(sizes) * len(seeds) - len(plan)))
     result = train(plan, config.points)
     for lane, (size, seed, rate) in enumerate(plan):
         for regime, errors in zip(REGIMES, (result.error, result.average_error), strict=True):

@@ -5,7 +5,7 @@ good if one acts differently later than the data did. Both tests are built on th
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,14 +97,14 @@ def _shortcut(name: str, start: int, short: str, *long: str) -> Task:
     return Task(name, paths, (0.05, *(0.95 / len(long) for _ in long)), 12, ((start, goal),))
 
 
-def policy_lane_steps(config: OffPolicy, seeds: int) -> int:
+def policy_lane_steps(config: OffPolicy, seeds: Sequence[int]) -> int:
     """The work, for the progress bar."""
-    return len(config.tasks) * len(METHODS) * (len(config.learning_rates) + seeds) * config.steps
+    return len(config.tasks) * len(METHODS) * (len(config.learning_rates) + len(seeds)) * config.steps
 
 
 def compare_policies(
     config: OffPolicy,
-    seeds: int,
+    seeds: Sequence[int],
     log: Callable[[dict[str, Any]], None],
     progress: Callable[[int], None] = lambda steps: None,
 ) -> None:
@@ -119,7 +119,7 @@ def compare_policies(
 
 
 def _compare_one(
-    config: OffPolicy, task: Task, method: str, seeds: int, progress: Callable[[int], None]
+    config: OffPolicy, task: Task, method: str, seeds: Sequence[int], progress: Callable[[int], None]
 ) -> list[dict[str, Any]]:
     """Tune the step size, then evaluate."""
     base = {"task": task.name, "method": method}
@@ -129,7 +129,7 @@ def _compare_one(
     for row in tuned:
         scores.setdefault(row["learning_rate"], []).append((not row["success"], row["length"]))
     best = min(scores, key=lambda rate: tuple(np.sum(scores[rate], axis=0)))
-    lanes = [(_data(config, task, seed), seed, best) for seed in range(seeds)]
+    lanes = [(_data(config, task, seed), seed, best) for seed in seeds]
     tried = _journeys(config, task, method, lanes, progress)
     return [base | {"phase": "tune"} | row for row in tuned] + [base | {"phase": "evaluate"} | row for row in tried]
 

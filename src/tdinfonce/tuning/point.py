@@ -6,7 +6,6 @@ ONLINE = {
     ("point", "fast"): {
         "env_steps": 5_000,
         "warmup_steps": 500,
-        "eval_every": 1_000,
         "updates_per_env_step": 1.0,
         "hidden": (64, 64),
         "goal_hidden": (64, 64),
@@ -19,7 +18,6 @@ ONLINE["point-one-goal", "fast"] = ONLINE["point", "fast"]
 OFFLINE = {
     (name, "fast"): {
         "updates": 2_000,
-        "eval_every": 1_000,
         "hidden": (64, 64),
         "goal_hidden": (64, 64),
         "discount": 0.8,

@@ -679,6 +679,23 @@ def test_act(name: str, mean: bool | None) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["td-infonce", "contrastive-rl", "c-learning", "gcbc", "gc-iql", "qrl"])
+def test_act_among_choices(name: str) -> None:
+    """Greedy: the likeliest of the average, whatever means there are; otherwise by the probabilities of the policy."""
+    config, key, b = config_of(name), jax.random.PRNGKey(5), scaled()
+    spec = dataclasses.replace(SPEC, action_size=3, discrete=True)
+    agent = unlike(agents.load(name).Agent.create(jax.random.PRNGKey(7), spec, config, SCALE), 1)
+    model, average = (
+        ref.mlp(ref.weights(policy).net, b.observation, b.future_goal, norm=config.layer_norm)
+        for policy in (agent.actor.model, agent.actor.average)
+    )
+    drawn = model + np.asarray(jax.random.gumbel(key, model.shape))
+    for expected, how in ((average, True), (drawn, False)):
+        found = agent.act(raw().observation, raw().future_goal, key, greedy=how)
+        assert len({*np.argmax(expected, axis=1)}) > 1
+        np.testing.assert_array_equal(found, np.eye(3)[np.argmax(expected, axis=1)])
+
+
 def test_dt_acts_as_if_success_was_to_come() -> None:
     agent = unlike(create("dt", config_of("dt", target_return=0.7)), 1)
     late = raw().context_time[:, -1] >= STEPS - 1  # so that no step is missing

@@ -102,6 +102,37 @@ def test_a_share_of_the_actions_is_uniform() -> None:
         np.testing.assert_allclose(np.histogram(column, 4, (-1, 1))[0] / 20_000, 0.25, atol=0.015)
 
 
+class Dice(Clock):
+    """The same with one of three actions."""
+
+    spec = dataclasses.replace(SPEC, action_size=3, discrete=True)
+
+    def step(self, action: np.ndarray) -> Step:
+        return super().step(np.array([np.argmax(action), 0], np.float32))
+
+
+def test_discrete_actions_are_replaced_but_never_shaken() -> None:
+    def second(observation: np.ndarray, goal: np.ndarray, time: int) -> np.ndarray:
+        return np.float32([0, 1, 0])
+
+    for explore, shares in ((Exploration(2.0, 0.0), [0, 1, 0]), (Exploration(2.0, 0.3), [0.1, 0.8, 0.1])):
+        action = collect(Dice(20_000), second, 0, np.random.default_rng(0), explore)[0].action
+        assert {*action.ravel()} == {0, 1}
+        np.testing.assert_array_equal(action.sum(1), 1)
+        np.testing.assert_allclose(action.mean(0), shares, atol=0.015)
+
+
+def test_actions_in_the_units_of_the_environment_and_back() -> None:
+    spec = dataclasses.replace(SPEC, action_low=(0.0, -4.0), action_high=(5.0, 2.0))
+    own = np.float32([[-1, -1], [1, 1], [0, 0], [0.5, -0.5], [7, -7]])
+    native = np.float32([[0, -4], [5, 2], [2.5, -1], [3.75, -2.5], [5, -4]])
+    np.testing.assert_allclose(spec.native_action(own), native, atol=1e-6)
+    np.testing.assert_allclose(spec.own_action(native), np.clip(own, -1, 1), atol=1e-6)
+    numbered = dataclasses.replace(Dice.spec, action_low=(2,))
+    np.testing.assert_array_equal(numbered.native_action(np.eye(3)), [2, 3, 4])
+    np.testing.assert_array_equal(numbered.own_action(np.array([4, 2])), [[0, 0, 1], [1, 0, 0]])
+
+
 def told(index: int, steps: int) -> Episode:
     """Episode ``index``: states say which episode and what time it is, actions too."""
     time = np.arange(steps + 1, dtype=np.float32)
@@ -223,6 +254,7 @@ def test_the_warm_up_is_uniform_and_then_a_share_of_the_episodes_explores(sessio
     assert explores[:5].all()
     assert len({*np.concatenate(actions[:5])[:, 0]}) == 100
     assert 0.15 < explores[5:].mean() < 0.36
+    assert np.abs(np.concatenate(actions)).max() < 1, "uniform, not noise that is clipped"
     assert len({*view.goal[:, 0]}) == 200, "each episode starts anew"
 
 
@@ -258,6 +290,7 @@ def test_offline_batches_are_of_what_is_trained_on(tmp_path: Path, monkeypatch: 
     assert seen[0] == seen[1] == seen[2]
     goals = {*(calls[0].random_goal[..., 0].ravel() // 100)}
     assert goals == seen[0], "goals of episodes that are held out are held out too"
+    np.testing.assert_array_equal(calls[0].commanded_goal[..., 0], 1000 + calls[0].observation[..., 0])
     assert len({batches.observation[:5].tobytes() for batches in calls}) == 4
     wanted = np.concatenate([told(index, 5).observation for index in sorted(seen[0])])
     np.testing.assert_allclose(session.agent.scales[0].observation_mean, wanted.mean(0), rtol=1e-5)

@@ -220,6 +220,9 @@ def test_td_infonce(changes: Any) -> None:
 
     life.metric("critic/loss", critic_loss())
     life.metric("critic/weight_entropy", np.mean(ref.cross_entropy(np.log(labels), labels)))
+    near, *_ = ref.logits(phi(w.critic.model, b.observation, b.action, goal), psi(w.critic.model, positive))
+    life.metric("critic/next_accuracy", np.mean(np.argmax(near, axis=1) == np.arange(ROWS)))
+    life.metric("critic/temperature", np.exp(w.critic.model.log_temperature))
     life.follows("critic", critic_loss, 0.01)
 
     goals, draw = ref.mixed(b, GOALS), noise(actor_key)
@@ -259,6 +262,9 @@ def raise_logits(life: Life, key: jax.Array, *, normalise: bool, cloning: float 
         reach, size, clone = terms()
         return (1 - cloning) * (reach + 0.3 * size) + cloning * clone
 
+    loc, scale = ref.gaussian(w.actor.model, b.observation, goals, c)
+    life.metric("actor/location", np.mean(np.abs(loc)))
+    life.metric("actor/std", np.mean(scale))
     life.metric("actor/loss", terms()[0])
     life.follows("actor", loss, 0.02)
     if cloning:
@@ -270,13 +276,18 @@ def tell_futures(life: Life, loss: Callable[[np.ndarray], np.ndarray]) -> None:
     b, c, critic = life.b, life.c, life.w.critic.model
     fixed = np.exp(critic.log_temperature)
 
-    def mean() -> Any:
+    def found() -> np.ndarray:
         learned = np.exp(critic.log_temperature) if c.learn_temperature else fixed
         left = ref.embeddings(critic.left, b.observation, b.action, c=c, normalise=c.normalise, temperature=learned)
-        found = ref.logits(left, ref.embeddings(critic.right, b.future_goal, c=c, normalise=c.normalise))
-        return np.mean([loss(x) for x in found])
+        return ref.logits(left, ref.embeddings(critic.right, b.future_goal, c=c, normalise=c.normalise))
+
+    def mean() -> Any:
+        return np.mean([loss(x) for x in found()])
 
     life.metric("critic/loss", mean())
+    life.metric("critic/accuracy", np.mean(np.argmax(found()[0], axis=1) == np.arange(ROWS)))
+    life.metric("critic/positive_logit", np.mean(np.diag(found()[0])))
+    life.metric("critic/temperature", fixed)
     life.follows("critic", mean, 0.01)
 
 
@@ -325,6 +336,8 @@ def test_c_learning() -> None:
 
     life.metric("critic/loss", critic_loss())
     life.metric("critic/weight", np.mean(weight))
+    life.metric("critic/next_logit", np.mean(pairs(w.critic.model, b.observation, b.action, b.next_goal)[0]))
+    life.metric("critic/random_logit", np.mean(pairs(w.critic.model, b.observation, b.action, b.random_goal)[0]))
     life.follows("critic", critic_loss, 0.01)
     raise_logits(life, actor_key, normalise=False)
 
@@ -369,6 +382,7 @@ def test_ddpg_her(layer_norm: bool, seed: int) -> None:
 
     life.metric("critic/loss", critic_loss())
     life.metric("critic/reward", np.mean(reward))
+    life.metric("critic/value", np.mean(ref.values(w.critic.model, b.observation, b.action, goal, c=c)[0]))
     life.metric("actor/loss", terms()[0])
     life.metric("actor/action_size", terms()[1])
     life.follows("critic", critic_loss, 0.01)
@@ -472,6 +486,7 @@ def implicit(life: Life, value_goal: Any, actor_goal: Any, reached: np.ndarray) 
         return np.mean(np.where(error > 0, 0.8, 0.2) * error**2)
 
     life.metric("critic/value_loss", value_loss())
+    life.metric("critic/value", np.mean(ref.values(w.value.model, b.observation, value_goal, c=c)))
     life.follows("value", value_loss, 0.01)
 
     done = smallest(ref.values(w.target, b.observation, b.action, actor_goal, c=c))
@@ -489,6 +504,7 @@ def implicit(life: Life, value_goal: Any, actor_goal: Any, reached: np.ndarray) 
     life.follows("actor", actor_loss, 0.02)
 
     both(reached)
+    life.metric("critic/reached" if "critic/reached" in life.metrics else "critic/reward", np.mean(reached))
     following = ref.values(new_value, b.next_observation, value_goal, c=c)[0]
     target = np.where(reached, 0, -1 + 0.7 * following)
 
@@ -550,6 +566,7 @@ def test_td3_bc(layer_norm: bool, seed: int) -> None:
 
     life.metric("actor/loss", actor_loss())
     life.metric("actor/action_error", valued()[1])
+    life.metric("actor/value", np.mean(valued()[0]))
     life.w = w  # where the actor is
     life.follows("actor", actor_loss, 0.02)
 

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -82,7 +83,8 @@ def mutants() -> list[Mutant]:
 def run(mutant: Mutant | None, tests: tuple[str, ...], cache: str) -> tuple[str, str]:
     """Killed, survived or broken, and by what; without a mutant, the sources as they are.
 
-    ``cache`` is a folder for compiled programs: most of them are the same for every fault.
+    ``cache`` is a folder for compiled programs, most of which are the same for every fault. Each thread has its own
+    part of it: JAX warns of an entry that another process is still writing, and a warning is an error in the tests.
     """
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         source = Path(folder) / "src"
@@ -93,7 +95,8 @@ def run(mutant: Mutant | None, tests: tuple[str, ...], cache: str) -> tuple[str,
             if text is None:
                 return "stale", "its text is not there exactly once"
             file.write_text(text)
-        environment = os.environ | CACHED | {"JAX_COMPILATION_CACHE_DIR": cache, "PYTHONPATH": str(source)}
+        own = {"JAX_COMPILATION_CACHE_DIR": f"{cache}/{threading.get_ident()}", "PYTHONPATH": str(source)}
+        environment = os.environ | CACHED | own
         options = "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-m", "not slow"
         command = [sys.executable, "-m", "pytest", *options, *tests]
         try:

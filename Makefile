@@ -24,7 +24,7 @@ demo: graphics  ## teach a robot arm to reach goals: learning curve, table and p
 test: lint graphics  ## lint, types, layers, and the tests that take minutes
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: $(VENV)/.installed  ## the checks that take longer; the promises of docs/safety.md with their figures (hours)
+test-slow: $(VENV)/.installed  ## the checks that take longer; faults that the tests must see; the promises of docs/safety.md with their figures (hours)
 	$(BIN)/python -m pip install --quiet --editable '.[dev,wandb,mlflow]'
 	$(BIN)/python -m pytest -m slow
 	$(BIN)/python tools/mutants.py

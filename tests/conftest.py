@@ -3,6 +3,8 @@
 import os
 import platform
 import signal
+import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -23,6 +25,8 @@ import pytest
 
 from tdinfonce.tabular.mdp import Mdp
 
+MANY_MAPS = 20_000
+"""The limit is 65,530 by default."""
 hypothesis.settings.register_profile("tdinfonce", max_examples=40, deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("tdinfonce")
 
@@ -32,6 +36,15 @@ def random_mdp(rng: np.random.Generator, states: int = 6, actions: int = 3) -> t
     transition = rng.dirichlet(np.ones(states), size=(states, actions))
     policy = rng.dirichlet(np.ones(actions), size=states)
     return Mdp(transition), policy
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_memory_maps() -> Iterator[None]:
+    """Let compiled programs go before a process has as many memory maps as Linux allows, where XLA aborts."""
+    yield
+    maps = Path("/proc/self/maps")
+    if "jax" in sys.modules and maps.exists() and maps.read_text().count("\n") > MANY_MAPS:
+        sys.modules["jax"].clear_caches()
 
 
 @pytest.fixture

@@ -154,3 +154,38 @@ def test_fit_measures_where_it_says(walk):
     assert result.error.shape == result.average_error.shape == (4, 1)
     with pytest.raises(ValueError, match="points must divide steps"):
         fit(TdInfonce(DISCOUNT), stack_draws([walk]), keys, jnp.array([1e-2]), steps=20, points=3)
+
+
+class Slope:
+    """A table of two numbers that runs after its target, with noise."""
+
+    def initial(self):
+        return jnp.array([1.0, -2.0])
+
+    def sample(self, draws, key):
+        return jax.random.normal(key, (2,))
+
+    def loss(self, table, target, batch, draws):
+        return jnp.sum((table - target - 1 - batch) ** 2 * jnp.array([1.0, 3.0]))
+
+    def occupancy(self, table, draws):
+        return table
+
+
+def test_fit_by_hand(walk):
+    """Adam, a target that follows the new table, an average in which iterate k weighs as k cubed, fresh minibatches."""
+    keys, rates = jax.random.split(jax.random.key(0), 2), np.array([0.1, 0.3])
+    result = fit(Slope(), stack_draws([walk] * 2), keys, jnp.asarray(rates), steps=6, target_rate=0.4)
+    for lane, (key, rate) in enumerate(zip(keys, rates, strict=True)):
+        table = target = average = np.array([1.0, -2.0])
+        first, second = np.zeros(2), np.zeros(2)
+        for count in range(1, 7):
+            noise = np.asarray(jax.random.normal(jax.random.fold_in(key, count), (2,)))
+            slope = 2 * (table - target - 1 - noise) * [1, 3]
+            first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
+            table = table - rate * first / (1 - 0.9**count) / (np.sqrt(second / (1 - 0.999**count)) + 1e-8)
+            target = 0.6 * target + 0.4 * table
+            share = 4 / (count + 3)
+            average = (1 - share) * average + share * table
+        np.testing.assert_allclose(result.table[lane], table, rtol=1e-4)
+        np.testing.assert_allclose(result.average[lane], average, rtol=1e-4)

@@ -1,5 +1,6 @@
 """Networks: shapes, densities, finite log-probabilities at the bounds."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from tdinfonce.networks.actor import CategoricalActor, DeterministicActor, GaussianActor, log_density
 from tdinfonce.networks.critic import ContrastiveCritic, ScalarCritic, logits, pair_logits, smallest
 from tdinfonce.networks.mlp import MLP
-from tdinfonce.networks.pixels import image_torso, patches, shrink
+from tdinfonce.networks.pixels import Torso, image_torso, patches, shrink
 
 KEY = jax.random.PRNGKey(0)
 
@@ -155,3 +156,34 @@ def test_a_critic_sees_states_and_goals_with_one_torso_and_an_actor_with_its_own
         actor = kind(KEY, 768, 768, 2, hidden=(8,), torso=stacked)
         assert jax.tree.leaves(actor(jnp.asarray(image), jnp.asarray(goal)))[0].shape == (4, 2)
         assert stacked.weights[0].shape[0] == 2 * torso.weights[0].shape[0]
+
+
+def test_networks_on_images_by_hand() -> None:
+    """Squares of two pixels are averaged, then come layers whose patches do not overlap, with biases and ReLU."""
+    rng = np.random.default_rng(0)
+    state, goal = rng.integers(0, 256, (2, 3, 32, 32, 1), dtype=np.uint8)
+
+    def features(torso: Torso, image: np.ndarray) -> np.ndarray:
+        x = image.reshape(len(image), 16, 2, 16, 2, -1).mean((2, 4)) / 255
+        for weight, bias, (_, side, _) in zip(torso.weights, torso.biases, torso.plan.layers, strict=True):
+            places = -(-x.shape[1] // side)
+            missing = places * side - x.shape[1]
+            padding = (missing // 2, missing - missing // 2)
+            x = np.pad(x, ((0, 0), padding, padding, (0, 0)))
+            patch = x.reshape(len(x), places, side, places, side, -1).swapaxes(2, 3)
+            x = np.maximum(patch.reshape(len(x), places, places, -1) @ np.asarray(weight) + np.asarray(bias), 0)
+        return x.reshape(len(x), -1)
+
+    def with_biases(torso: Torso | None) -> Torso:
+        assert torso is not None
+        return eqx.tree_at(lambda t: t.biases, torso, tuple(b + rng.normal(size=b.shape) for b in torso.biases))
+
+    stacked, single = (with_biases(image_torso(KEY, (32, 32, 1), "patches", stacked=number)) for number in (2, 1))
+    actor = DeterministicActor(KEY, 0, 0, 2, hidden=(8,), torso=stacked)
+    seen = features(stacked, np.concatenate([state, goal], axis=-1))
+    np.testing.assert_allclose(actor(state, goal), np.tanh(actor.net(jnp.asarray(seen, jnp.float32))), rtol=1e-4)
+    critic = ScalarCritic(KEY, 2 * single.size + 2, hidden=(8,), torso=single)
+    action = np.ones((3, 2), np.float32)
+    joined = np.concatenate([features(single, state), action, features(single, goal)], axis=1)
+    wanted = critic.towers[0](jnp.asarray(joined, jnp.float32))[:, 0]
+    np.testing.assert_allclose(critic(state, jnp.asarray(action), goal)[0], wanted, rtol=1e-4, atol=1e-5)

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tdinfonce.tabular.control import GoalMcInfonce, GoalTdInfonce, follow, greedy
+from tdinfonce.tabular.control import GoalBatch, GoalMcInfonce, GoalTdInfonce, follow, greedy
 from tdinfonce.tabular.fit import fit
 from tdinfonce.tabular.gridworld import follow_words, gridworld, sample_paths, shortest_path, state
 from tdinfonce.tabular.off_policy import OffPolicy, compare_policies, policy_lane_steps, shortcut_tasks, stitching_tasks
-from tdinfonce.tabular.statistics import stack_draws, summarise
+from tdinfonce.tabular.statistics import Draws, stack_draws, summarise
 
 
 def make(task, transitions=4_000, seed=0):
@@ -61,6 +61,34 @@ def policy_of(estimator, task, steps, rate=1e-2):
     result = fit(estimator, draws, jax.random.split(jax.random.key(0), 1), jnp.array([rate]), steps=steps)
     one = jax.tree.map(lambda x: x[0], draws)
     return np.asarray(greedy(estimator.scores(result.table[0], one), one.seen)), np.asarray(one.seen)
+
+
+def test_the_loss_of_goal_conditioned_td_infonce_by_hand():
+    """The next action is the best for the row's own goal, under the target, of those that the data hold."""
+    rng = np.random.default_rng(0)
+    estimator = GoalTdInfonce(0.8, n_states=3, n_actions=2, batch_size=6)
+    table, target = rng.normal(size=(2, 6, 3, 3))
+    marginal, seen = np.array([0.5, 0.2, 0.3]), np.array([[True, False], [True, True], [False, True]])
+    batch = GoalBatch(
+        *(np.array(x) for x in ([0, 1, 2, 3, 4, 5], [0, 1, 2, 0, 1, 2], [2, 0, 1, 1, 2, 0], [1, 1, 2, 0, 0, 1]))
+    )
+    nothing = jnp.zeros(1)
+    draws = Draws(*[nothing] * 6, jnp.asarray(marginal), nothing, jnp.asarray(seen))
+    following, random = (np.bincount(x, minlength=3) for x in (batch.next_state, batch.random_state))
+    rows, unseen = [], 0
+    for pair, after, goal in zip(batch.pair, batch.next_state, batch.goal, strict=True):
+        ahead = target.reshape(3, 2, 3, 3)[after, :, goal]
+        chance = np.exp(ahead) * marginal / (np.exp(ahead) * marginal).sum(1, keepdims=True)
+        best = max(np.nonzero(seen[after])[0], key=lambda action: chance[action, goal])
+        unseen += best != np.argmax(chance[:, goal])
+        weight = np.exp(ahead[best]) * random / (np.exp(ahead[best]) * random).sum()
+        logits = table[pair, goal]
+        near = np.log((np.exp(logits) * following).sum()) - logits[after]
+        rows.append(0.2 * near + 0.8 * (np.log((np.exp(logits) * random).sum()) - (weight * logits).sum()))
+    assert 0 < unseen < 6, "an action that the data do not hold looks best somewhere"
+    np.testing.assert_allclose(
+        estimator.loss(*map(jnp.asarray, (table, target)), batch, draws), np.mean(rows), rtol=1e-5
+    )
 
 
 def test_td_infonce_stitches():

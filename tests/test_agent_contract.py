@@ -15,10 +15,11 @@ import pytest
 from helpers import planned
 from tdinfonce import agents
 from tdinfonce.agents._goals import GoalMix, actor_goals, reached
-from tdinfonce.agents._learner import Inputs, polyak
+from tdinfonce.agents._inputs import Inputs
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.sampler import sample
 from tdinfonce.errors import UserError
+from tdinfonce.networks.learner import polyak
 from tdinfonce.settings import describe
 from tdinfonce.training.compiled import update_many
 from tdinfonce.training.offline import OfflineConfig

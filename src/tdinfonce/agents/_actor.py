@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tdinfonce.agents._learner import PolicyLearner
 from tdinfonce.errors import UserError
 from tdinfonce.networks.actor import Actor, CategoricalActor, GaussianActor
+from tdinfonce.networks.learner import AveragedLearner
 from tdinfonce.networks.pixels import image_torso
 from tdinfonce.types import EnvSpec, Metrics
 
@@ -48,7 +48,7 @@ def refuse_discrete(agent: str, spec: EnvSpec) -> None:
 
 
 def act(
-    policy: PolicyLearner[Actor], observation: Array, goal: Array, key: Array, *, greedy: bool, mean: bool = False
+    policy: AveragedLearner[Actor], observation: Array, goal: Array, key: Array, *, greedy: bool, mean: bool = False
 ) -> Array:
     """The action of a policy: a sample, or the mode or ``mean`` of its average (discrete actions have no mean)."""
     average = policy.average

@@ -11,9 +11,10 @@ from jax.typing import ArrayLike
 from tdinfonce import losses
 from tdinfonce.agents._actor import TORSO, make_actor, propose
 from tdinfonce.agents._goals import actor_goals
-from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner
+from tdinfonce.agents._inputs import Inputs
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic, logits, pair_logits, smallest
+from tdinfonce.networks.learner import Adam, AveragedLearner
 from tdinfonce.networks.pixels import Torso, image_torso
 from tdinfonce.networks.quasimetric import QuasimetricCritic
 from tdinfonce.types import Batch, EnvSpec, Metrics
@@ -45,7 +46,7 @@ def contrastive_learners(
     conditioned: bool = False,
     normalise: bool = False,
     temperature: float = 1.0,
-) -> tuple[PolicyLearner[Actor], Learner[ContrastiveCritic]]:
+) -> tuple[AveragedLearner[Actor], AveragedLearner[ContrastiveCritic]]:
     """A policy and a critic with the config's widths and rates; ``conditioned``: φ also sees the commanded goal."""
     actor_key, critic_key = jax.random.split(key)
     torso, state, goal = critic_inputs(critic_key, spec, config)
@@ -63,8 +64,8 @@ def contrastive_learners(
         temperature=temperature,
     )
     actor = make_actor(actor_key, spec, config)
-    policy = PolicyLearner.begin(actor, Adam(config.actor_rate), config.average_rate)
-    return policy, Learner.begin(critic, Adam(config.critic_rate))
+    policy = AveragedLearner.begin(actor, Adam(config.actor_rate), config.average_rate)
+    return policy, AveragedLearner.begin(critic, Adam(config.critic_rate), config.average_rate)
 
 
 def quasimetric_critic(key: Array, spec: EnvSpec, config: Any) -> QuasimetricCritic:

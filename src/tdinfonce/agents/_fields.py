@@ -142,10 +142,10 @@ def actor_rate(default: float, help: str = "Learning rate of the actor.") -> Any
 
 
 def average_rate(default: float) -> Any:
-    """Of the exponential moving average of a policy."""
+    """Of the exponential moving averages of a policy and of a critic that can be asked."""
     help = (
-        "How far the averaged policy, which acts when no exploration is wanted, moves to the actor at each late "
-        "update; 1: it is the actor."
+        "How far the averages, by which the policy acts when no exploration is wanted and the critic is asked, move to "
+        "actor and critic at each late update; 1: they are these."
     )
     return setting(default, help, above=0, high=1)
 

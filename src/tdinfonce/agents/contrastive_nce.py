@@ -20,9 +20,10 @@ from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import act
 from tdinfonce.agents._critic import candidate_logits, contrastive_learners, maximise_logit, recognise_futures
 from tdinfonce.agents._goals import actor_goals, check_shares, reads
-from tdinfonce.agents._learner import Inputs, Learner, PolicyLearner
+from tdinfonce.agents._inputs import Inputs
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic
+from tdinfonce.networks.learner import AveragedLearner
 from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
@@ -35,8 +36,8 @@ class Agent(eqx.Module):
     config: Config = eqx.field(static=True)
     key: Array
     inputs: Inputs
-    actor: PolicyLearner[Actor]
-    critic: Learner[ContrastiveCritic]
+    actor: AveragedLearner[Actor]
+    critic: AveragedLearner[ContrastiveCritic]
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters."""
@@ -70,8 +71,8 @@ class Agent(eqx.Module):
 
     def logits(self, observation: Array, action: Array, goal: Array, candidates: Array) -> Array:
         """The smallest f(s, a, u) of the critics: rows are s and a, columns the candidates u; g does not matter."""
-        left = self.critic.model.embed(self.inputs.observation(observation), action)
-        return candidate_logits(self.critic.model, self.inputs, left, candidates)
+        left = self.critic.average.embed(self.inputs.observation(observation), action)
+        return candidate_logits(self.critic.average, self.inputs, left, candidates)
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import actor_inputs, refuse_discrete
 from tdinfonce.agents._critic import critic_inputs
 from tdinfonce.agents._goals import GoalMix, reached, reads
-from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, copy, polyak
+from tdinfonce.agents._inputs import Inputs
 from tdinfonce.errors import UserError
 from tdinfonce.networks.actor import DeterministicActor
 from tdinfonce.networks.critic import ScalarCritic, smallest
+from tdinfonce.networks.learner import Adam, AveragedLearner, Learner, copy, polyak
 from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
@@ -37,7 +38,7 @@ class Agent(eqx.Module):
     config: Config = eqx.field(static=True)
     spec: EnvSpec = eqx.field(static=True)
     inputs: Inputs
-    actor: PolicyLearner[DeterministicActor]
+    actor: AveragedLearner[DeterministicActor]
     critic: Learner[ScalarCritic]
     target_actor: DeterministicActor
     target: ScalarCritic
@@ -88,7 +89,7 @@ class Agent(eqx.Module):
         actor = DeterministicActor(**actor_inputs(actor_key, spec, c), **common)
         critic = ScalarCritic(critic_key, state + spec.action_size + goal, members=c.critics, torso=torso, **common)
         learners = (
-            PolicyLearner.begin(actor, Adam(c.actor_rate), c.average_rate),
+            AveragedLearner.begin(actor, Adam(c.actor_rate), c.average_rate),
             Learner.begin(critic, Adam(c.critic_rate)),
         )
         return cls(c, spec, Inputs.create(spec, scale, scaled=c.scale_inputs), *learners, copy(actor), copy(critic))

@@ -19,8 +19,9 @@ from jax import Array
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import refuse_discrete
-from tdinfonce.agents._learner import Adam, Inputs, PolicyLearner
+from tdinfonce.agents._inputs import Inputs
 from tdinfonce.errors import UserError
+from tdinfonce.networks.learner import Adam, AveragedLearner
 from tdinfonce.networks.transformer import SequenceActor
 from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, History, InputScale, Metrics
@@ -34,7 +35,7 @@ class Agent(eqx.Module):
     config: Config = eqx.field(static=True)
     inputs: Inputs
     key: Array
-    actor: PolicyLearner[SequenceActor]
+    actor: AveragedLearner[SequenceActor]
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of the transformer."""
@@ -64,7 +65,7 @@ class Agent(eqx.Module):
         sizes = spec.observation_size, spec.action_size
         actor = SequenceActor(first, *sizes, times=spec.episode_length, width=c.width, layers=c.layers, heads=c.heads)
         optimiser = ClippedAdamW(c.actor_rate, c.rate_rise, c.gradient_clip, c.weight_decay)
-        learner = PolicyLearner.begin(actor, optimiser, c.average_rate)
+        learner = AveragedLearner.begin(actor, optimiser, c.average_rate)
         return cls(c, Inputs.create(spec, scale, scaled=c.scale_inputs), key, learner)
 
     @property

@@ -22,9 +22,10 @@ from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import act, make_actor
 from tdinfonce.agents._goals import GoalMix, check_shares, reads
-from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, copy, polyak
+from tdinfonce.agents._inputs import Inputs
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ScalarCritic, smallest
+from tdinfonce.networks.learner import Adam, AveragedLearner, Learner, copy, polyak
 from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
@@ -36,7 +37,7 @@ class Agent(eqx.Module):
 
     config: Config = eqx.field(static=True)
     inputs: Inputs
-    actor: PolicyLearner[Actor]
+    actor: AveragedLearner[Actor]
     critic: Learner[ScalarCritic]
     target: ScalarCritic
     value: Learner[ScalarCritic]
@@ -94,7 +95,7 @@ class Agent(eqx.Module):
         return cls(
             c,
             Inputs.create(spec, scale, scaled=c.scale_inputs),
-            PolicyLearner.begin(actor, Adam(c.actor_rate), c.average_rate),
+            AveragedLearner.begin(actor, Adam(c.actor_rate), c.average_rate),
             Learner.begin(critic, Adam(c.critic_rate)),
             copy(critic),
             Learner.begin(value, Adam(c.critic_rate)),

@@ -17,8 +17,9 @@ from jax import Array
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import act, make_actor
-from tdinfonce.agents._learner import Adam, Inputs, PolicyLearner
+from tdinfonce.agents._inputs import Inputs
 from tdinfonce.networks.actor import Actor
+from tdinfonce.networks.learner import Adam, AveragedLearner
 from tdinfonce.settings import Settings
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
@@ -30,7 +31,7 @@ class Agent(eqx.Module):
 
     config: Config = eqx.field(static=True)
     inputs: Inputs
-    actor: PolicyLearner[Actor]
+    actor: AveragedLearner[Actor]
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of the actor. Nothing is random but the batch."""
@@ -50,7 +51,7 @@ class Agent(eqx.Module):
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
         """A fresh agent."""
         c = config
-        actor = PolicyLearner.begin(make_actor(key, spec, c), Adam(c.actor_rate), c.average_rate)
+        actor = AveragedLearner.begin(make_actor(key, spec, c), Adam(c.actor_rate), c.average_rate)
         return cls(c, Inputs.create(spec, scale, scaled=c.scale_inputs), actor)
 
     def act(self, observation: Array, goal: Array, key: Array, *, greedy: bool = False) -> Array:

@@ -21,9 +21,10 @@ from jax import Array
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import act, refuse_discrete
-from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, copy, polyak
+from tdinfonce.agents._inputs import Inputs
 from tdinfonce.networks.actor import Actor, GaussianActor
 from tdinfonce.networks.critic import ScalarCritic, smallest
+from tdinfonce.networks.learner import Adam, AveragedLearner, Learner, copy, polyak
 from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
@@ -35,7 +36,7 @@ class Agent(eqx.Module):
 
     config: Config = eqx.field(static=True)
     inputs: Inputs
-    actor: PolicyLearner[Actor]
+    actor: AveragedLearner[Actor]
     critic: Learner[ScalarCritic]
     target: ScalarCritic
     value: Learner[ScalarCritic]
@@ -89,7 +90,7 @@ class Agent(eqx.Module):
         return cls(
             c,
             Inputs.create(spec, scale, scaled=c.scale_inputs),
-            PolicyLearner.begin(actor, CosineAdam(c.actor_rate, c.decay_updates), c.average_rate),
+            AveragedLearner.begin(actor, CosineAdam(c.actor_rate, c.decay_updates), c.average_rate),
             Learner.begin(critic, Adam(c.critic_rate)),
             copy(critic),
             Learner.begin(value, Adam(c.critic_rate)),

@@ -25,8 +25,9 @@ from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import act, make_actor, propose
 from tdinfonce.agents._critic import quasimetric_critic
 from tdinfonce.agents._goals import actor_goals, check_shares, reads
-from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, descend_together
+from tdinfonce.agents._inputs import Inputs
 from tdinfonce.networks.actor import Actor
+from tdinfonce.networks.learner import Adam, AveragedLearner, Learner, descend_together
 from tdinfonce.networks.quasimetric import QuasimetricCritic
 from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
@@ -40,7 +41,7 @@ class Agent(eqx.Module):
     config: Config = eqx.field(static=True)
     key: Array
     inputs: Inputs
-    actor: PolicyLearner[Actor]
+    actor: AveragedLearner[Actor]
     critic: Learner[tuple[QuasimetricCritic, ...]]
     multiplier: Learner[Array]
     entropy_weight: Learner[Array]
@@ -110,7 +111,7 @@ class Agent(eqx.Module):
     def create(cls, key: Array, spec: EnvSpec, config: Config, scale: InputScale | None = None) -> Self:
         """A fresh agent."""
         c, (key, actor_key, *keys) = config, jax.random.split(key, 2 + config.critics)
-        actor = PolicyLearner.begin(make_actor(actor_key, spec, c), Adam(c.actor_rate), c.average_rate)
+        actor = AveragedLearner.begin(make_actor(actor_key, spec, c), Adam(c.actor_rate), c.average_rate)
         critic = Learner.begin(tuple(quasimetric_critic(k, spec, c) for k in keys), Adam(c.critic_rate))
         # The inverse of softplus, in the form that large numbers survive.
         raw_multiplier = jnp.full(c.critics, c.multiplier + jnp.log(-jnp.expm1(-c.multiplier)), jnp.float32)

@@ -21,9 +21,10 @@ from jax import Array
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import refuse_discrete
-from tdinfonce.agents._learner import Adam, Inputs, Learner, PolicyLearner, copy, polyak
+from tdinfonce.agents._inputs import Inputs
 from tdinfonce.networks.actor import DeterministicActor
 from tdinfonce.networks.critic import ScalarCritic, smallest
+from tdinfonce.networks.learner import Adam, AveragedLearner, Learner, copy, polyak
 from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
@@ -33,7 +34,7 @@ __all__ = ["OFFLINE", "OFFLINE_TRAINING", "Agent", "Config"]
 class Policy(eqx.Module):
     """What moves at every second update only."""
 
-    actor: PolicyLearner[DeterministicActor]
+    actor: AveragedLearner[DeterministicActor]
     target_actor: DeterministicActor
     target: ScalarCritic
     metrics: Metrics
@@ -99,7 +100,7 @@ class Agent(eqx.Module):
         actor = DeterministicActor(actor_key, state, 0, action, **common)
         critic = ScalarCritic(critic_key, state + action, members=c.critics, **common)
         metrics = {f"actor/{name}": jnp.zeros(()) for name in ("loss", "value", "action_error")}
-        learner = PolicyLearner.begin(actor, Adam(c.actor_rate), c.average_rate)
+        learner = AveragedLearner.begin(actor, Adam(c.actor_rate), c.average_rate)
         return cls(
             c,
             Inputs.create(spec, scale, scaled=c.scale_inputs),
@@ -110,7 +111,7 @@ class Agent(eqx.Module):
         )
 
     @property
-    def actor(self) -> PolicyLearner[DeterministicActor]:
+    def actor(self) -> AveragedLearner[DeterministicActor]:
         """The policy that learns."""
         return self.policy.actor
 

@@ -23,9 +23,10 @@ from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import act, propose
 from tdinfonce.agents._critic import candidate_logits, contrastive_learners, td_metrics, weight_entropy, with_diagonal
 from tdinfonce.agents._goals import GoalMix, actor_goals, check_shares, reads
-from tdinfonce.agents._learner import Inputs, Learner, PolicyLearner, copy, polyak
+from tdinfonce.agents._inputs import Inputs
 from tdinfonce.networks.actor import Actor
 from tdinfonce.networks.critic import ContrastiveCritic, logits, pair_logits, smallest
+from tdinfonce.networks.learner import AveragedLearner, copy, polyak
 from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
@@ -41,8 +42,8 @@ class Agent(eqx.Module):
     config: Config = eqx.field(static=True)
     key: Array
     inputs: Inputs
-    actor: PolicyLearner[Actor]
-    critic: Learner[ContrastiveCritic]
+    actor: AveragedLearner[Actor]
+    critic: AveragedLearner[ContrastiveCritic]
     target: ContrastiveCritic
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
@@ -118,13 +119,13 @@ class Agent(eqx.Module):
 
     def logits(self, observation: Array, action: Array, goal: Array, candidates: Array) -> Array:
         """The smallest f(s, a, g, u) of the online critics: rows are s, a and g, columns the candidates u."""
-        left = self.critic.model.embed(self.inputs.observation(observation), action, self.inputs.goal(goal))
-        return candidate_logits(self.critic.model, self.inputs, left, candidates)
+        left = self.critic.average.embed(self.inputs.observation(observation), action, self.inputs.goal(goal))
+        return candidate_logits(self.critic.average, self.inputs, left, candidates)
 
     def represent(self, observation: Array, action: Array, goal: Array) -> Array:
         """φ of raw inputs, one row each, with length one; of an ensemble, the first member's."""
         inputs = self.inputs.observation(observation), action, self.inputs.goal(goal)
-        left = self.critic.model.embed(*inputs)[0]
+        left = self.critic.average.embed(*inputs)[0]
         return left / jnp.linalg.norm(left, axis=-1, keepdims=True)
 
 

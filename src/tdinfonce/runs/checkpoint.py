@@ -190,6 +190,9 @@ def restore_agent(template: Model, arrays: dict[str, np.ndarray]) -> Model:
     """The template with the stored arrays in place of its own."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(eqx.filter(template, eqx.is_array))
     own = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+    # Critics had no average once: theirs is the critic itself, so far.
+    older = {name: name.replace(".critic.average", ".critic.model") for name in own if name not in arrays}
+    arrays = arrays | {name: arrays[model] for name, model in older.items() if model in arrays}
     wrong = set(own) ^ set(arrays)
     wrong |= {n for n, x in own.items() if n in arrays and (arrays[n].shape, arrays[n].dtype) != (x.shape, x.dtype)}
     if wrong:

@@ -1,4 +1,4 @@
-"""A model with what it learns by: its optimiser and, of a policy, its average; and the inputs of networks, scaled."""
+"""A model with what it learns by: its optimiser and, where one is wanted, its average."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from tdinfonce.types import Batch, EnvSpec, InputScale, Metrics
-
-__all__ = ["Adam", "Inputs", "Learner", "PolicyLearner", "copy", "descend_together", "polyak"]
+__all__ = ["Adam", "AveragedLearner", "Learner", "copy", "descend_together", "polyak"]
 
 Model = TypeVar("Model")
+Metrics = dict[str, Any]
 Loss = Callable[..., tuple[Array, Metrics]]
 """Of a model and other arguments: one number, and what to log."""
 
@@ -61,15 +60,17 @@ class Learner(eqx.Module, Generic[Model]):
         return replace(self, model=eqx.apply_updates(self.model, change), state=state)
 
 
-class PolicyLearner(Learner[Model]):
-    """A policy that learns, with its exponential moving average, which acts when no exploration is wanted."""
+class AveragedLearner(Learner[Model]):
+    """A model that learns, with its exponential moving average, which has less of the noise of the last steps: a policy
+    acts by it when no exploration is wanted, and a critic answers by it.
+    """
 
     average: Model
     average_rate: float = eqx.field(static=True)
 
     @classmethod
     def begin(cls, model: Model, optimiser: Adam, average_rate: float = 1.0) -> Self:
-        """A policy that has not learned yet."""
+        """A model that has not learned yet."""
         learner = Learner.begin(model, optimiser)
         return cls(learner.model, learner.state, optimiser, copy(model), average_rate)
 
@@ -101,51 +102,3 @@ def polyak(target: Model, online: Model, rate: float | Array) -> Model:
 def copy(model: Model) -> Model:
     """A model with its own arrays: two names for one buffer could not be donated."""
     return jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, model)
-
-
-class Inputs(eqx.Module):
-    """Observations and goals as the networks see them: in units of their standard deviation, or as they are."""
-
-    scale: InputScale
-    scaled: bool = eqx.field(static=True)
-
-    @classmethod
-    def create(cls, spec: EnvSpec, scale: InputScale | None, *, scaled: bool) -> Self:
-        """Keep ``scale`` if the inputs are to be scaled, otherwise one that changes nothing."""
-        return cls(_as_arrays(scale if scaled and scale is not None else InputScale.identity(spec)), scaled)
-
-    def rescaled(self, scale: InputScale) -> Self:
-        """With another scale, if the inputs are scaled at all."""
-        return replace(self, scale=_as_arrays(scale)) if self.scaled else self
-
-    def observation(self, x: Array) -> Array:
-        """Observations as the networks see them."""
-        return self._seen(x, self.scale.observation_mean, self.scale.observation_std)
-
-    def goal(self, x: Array) -> Array:
-        """Goals as the networks see them."""
-        return self._seen(x, self.scale.goal_mean, self.scale.goal_std)
-
-    def batch(self, batch: Batch) -> Batch:
-        """A batch whose observations and goals are as the networks see them."""
-        drawn = {name: value for name, value in batch._asdict().items() if value is not None}
-        observations = {name: self.observation(value) for name, value in drawn.items() if "observ" in name}
-        goals = {name: self.goal(value) for name, value in drawn.items() if name.endswith("goal")}
-        return batch._replace(**observations, **goals)
-
-    def _seen(self, x: Array, mean: Array, std: Array) -> Array:
-        return _compress((x - mean) / std) if self.scaled and x.dtype != jnp.uint8 else x
-
-
-def _as_arrays(scale: InputScale) -> InputScale:
-    return jax.tree.map(lambda x: jnp.array(x, jnp.float32), scale)
-
-
-def _compress(x: Array, knee: float = 5.0) -> Array:
-    """Identity up to ±knee, logarithmic beyond.
-
-    The first data hardly move some coordinates (the height of a block), so later values lie far outside; clipping
-    would erase them.
-    """
-    excess = jnp.maximum(jnp.abs(x) - knee, 0.0)
-    return jnp.clip(x, -knee, knee) + jnp.sign(x) * jnp.log1p(excess)

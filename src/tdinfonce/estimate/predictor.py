@@ -44,19 +44,14 @@ class Predictor(eqx.Module):
         left = critic.embed(batch.state, batch.action)
         right = critic.embed_goal(jnp.concatenate([batch.near, batch.random]))
         near, random = tuple(r[: c.batch_size] for r in right), tuple(r[c.batch_size :] for r in right)
-        # The positive competes with random states. What is on the diagonal of these gives its place to the positive.
-        random_logits = logits(left, random)
-        own = jnp.eye(c.batch_size, dtype=bool)
-        next_logits = [
-            jnp.where(own, p[:, None], x) for p, x in zip(pair_logits(left, near), random_logits, strict=True)
-        ]
-        random_logits = [jnp.where(own, NEVER, x) for x in random_logits]
+        # The positive competes with random states: it takes the place of the one that has its number.
+        random_logits, own = logits(left, random), jnp.eye(c.batch_size, dtype=bool)
+        pairs = zip(pair_logits(left, near), random_logits, strict=True)
+        next_logits = [jnp.where(own, p[:, None], x) for p, x in pairs]
         future = self.target.embed(batch.later_state, batch.later_action)
-        target_logits = jnp.where(own, NEVER, smallest(logits(future, self.target.embed_goal(batch.random))))
-        terms = [
-            losses.td_infonce(x, u, target_logits, discount=batch.discount)
-            for x, u in zip(next_logits, random_logits, strict=True)
-        ]
+        target_logits = smallest(logits(future, self.target.embed_goal(batch.random)))
+        members = zip(next_logits, random_logits, strict=True)
+        terms = [losses.td_infonce(x, u, target_logits, discount=batch.discount) for x, u in members]
         loss = jnp.mean(jnp.stack(terms))
         return loss, {"loss": loss}
 
@@ -82,10 +77,6 @@ class Predictor(eqx.Module):
         return smallest(logits(critic.embed(state, action), critic.embed_goal(place)))
 
 
-NEVER = -1e9
-"""A logit whose softmax is zero, and that zero times it is still zero."""
-
-
 class Draw(NamedTuple):
     """A batch."""
 
@@ -105,7 +96,7 @@ class Steps(NamedTuple):
     """``[states, state_size]``, scaled, each once."""
     place: Array
     """``[states, place_size]``, what is predicted of each: the state itself, or a part of it."""
-    index: Array
+    which: Array
     """``[rows]``, which state it was."""
     action: Array
     """``[rows, action_size]``, what was done then; of a plain series, of length 0."""
@@ -119,9 +110,9 @@ class Steps(NamedTuple):
     def draw(self, key: Array, config: Config) -> Draw:
         """A batch: transitions and random states uniformly, near states by the truncated geometric law."""
         size, gamma = config.batch_size, config.discount
-        which, near, other, policy = jax.random.split(key, 4)
-        which = jax.random.randint(which, (size,), 0, len(self.moment))
-        row, left = self.moment[which], self.left[which]
+        first, near, other, policy = jax.random.split(key, 4)
+        drawn = jax.random.randint(first, (size,), 0, len(self.moment))
+        row, left = self.moment[drawn], self.left[drawn]
         steps = left if config.monte_carlo else jnp.minimum(left, config.n_step)
         mass = -jnp.expm1(steps * jnp.log(gamma)) if gamma > 0 else jnp.ones(size)
         ahead = jnp.log1p(-jax.random.uniform(near, (size,)) * mass) / jnp.log(gamma) if gamma > 0 else jnp.zeros(size)
@@ -131,11 +122,11 @@ class Steps(NamedTuple):
         chosen = jax.random.randint(policy, (size,), 0, len(self.policy_action))
         later = row + steps
         return Draw(
-            self.state[self.index[row]],
+            self.state[self.which[row]],
             self.action[row],
-            self.place[self.index[row + ahead]],
-            self.place[self.index[random]],
-            self.state[self.index[later]],
+            self.place[self.which[row + ahead]],
+            self.place[self.which[random]],
+            self.state[self.which[later]],
             self.policy_action[chosen, later],
             jnp.zeros(size) if config.monte_carlo else gamma ** steps.astype(jnp.float32),
         )

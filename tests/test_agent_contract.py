@@ -418,13 +418,3 @@ def test_goals_of_the_rows_come_in_their_order() -> None:
     assert alone.fields == ("future_goal",), "a kind without rows is not read"
     np.testing.assert_array_equal(alone.of(batch), batch.future_goal)
     assert GoalMix("random_goal", future_goal=0.0).fields == ("random_goal",)
-
-
-def test_monte_carlo_alone_ignores_the_target() -> None:
-    """With weight 1 the Monte Carlo term is all of the loss, so the target critic cannot matter."""
-    config = small("td-infonce", monte_carlo_weight=1.0)
-    traces.clear()
-    agent, batch = create("td-infonce", config), batch_for(config)
-    broken = eqx.tree_at(lambda a: a.target, agent, jax.tree.map(lambda x: x * 3, agent.target))
-    one, two = update(agent, batch)[0], update(broken, batch)[0]
-    assert same(arrays(one.critic), arrays(two.critic))

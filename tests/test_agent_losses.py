@@ -184,11 +184,12 @@ MIX: dict[str, Any] = {"commanded_share": 0.25, "actor_future_share": 0.5, "min_
     "changes",
     [
         {"learn_temperature": True, "temperature": 0.6, "normalise": True, "cloning_share": 0.3, "cloning_sum": True},
-        {"learn_temperature": False, "temperature": 0.7, "normalise": False, "cloning_share": 0.2, "layer_norm": True},
+        {"learn_temperature": False, "temperature": 0.7, "normalise": False, "cloning_share": 0.2, "layer_norm": True}
+        | {"random_negatives": False},
     ],
 )
 def test_td_infonce(changes: Any) -> None:
-    life = live("td-infonce", **MIX, critic_future_share=0.25, monte_carlo_weight=1 / 6, **changes)
+    life = live("td-infonce", **MIX, critic_future_share=0.25, **changes)
     w, b, c = life.w, life.b, life.c
     critic_key, actor_key = life.keys(3)
     temperatures = {id(x): np.exp(x.log_temperature) for x in (w.critic.model, w.target)}
@@ -204,14 +205,19 @@ def test_td_infonce(changes: Any) -> None:
     goal = ref.mixed(b, {"commanded_goal": 6, "future_goal": 6, "random_goal": 12})
     action = sampled(w.actor.model, b.bootstrap_observation, goal, noise(critic_key), c)
     later = phi(w.target, b.bootstrap_observation, action, goal)
-    labels = ref.softmax(smallest(ref.logits(later, psi(w.target, b.random_goal))))
-    discount = np.where(np.arange(ROWS) < 4, 0.0, b.bootstrap_discount)
-    positive = ref.mixed(b, {"future_goal": 4, "near_goal": 20})
+    own = np.eye(ROWS, dtype=bool)
+    candidates = ~own if c.random_negatives else np.ones_like(own)  # where a row may bootstrap from
+    labels = ref.softmax(np.where(candidates, smallest(ref.logits(later, psi(w.target, b.random_goal))), -np.inf))
+    discount = b.bootstrap_discount
+
+    def tables() -> tuple[np.ndarray, np.ndarray]:
+        left = phi(w.critic.model, b.observation, b.action, goal)
+        near = ref.logits(left, psi(w.critic.model, b.near_goal))
+        random = ref.logits(left, psi(w.critic.model, b.random_goal))
+        return np.where(own, near, random) if c.random_negatives else near, np.where(candidates, random, -600.0)
 
     def critic_loss() -> Any:
-        left = phi(w.critic.model, b.observation, b.action, goal)
-        near = ref.logits(left, psi(w.critic.model, positive))
-        random = ref.logits(left, psi(w.critic.model, b.random_goal))
+        near, random = tables()
         terms = [
             (1 - discount) * ref.cross_entropy(x, np.eye(ROWS)) + discount * ref.cross_entropy(u, labels)
             for x, u in zip(near, random, strict=True)
@@ -219,8 +225,9 @@ def test_td_infonce(changes: Any) -> None:
         return np.mean(terms)
 
     life.metric("critic/loss", critic_loss())
-    life.metric("critic/weight_entropy", np.mean(ref.cross_entropy(np.log(labels), labels)))
-    near, *_ = ref.logits(phi(w.critic.model, b.observation, b.action, goal), psi(w.critic.model, positive))
+    logs = np.log(np.where(candidates, labels, 1e-30))
+    life.metric("critic/weight_entropy", np.mean(ref.cross_entropy(logs, labels)))
+    near = tables()[0][0]
     life.metric("critic/next_accuracy", np.mean(np.argmax(near, axis=1) == np.arange(ROWS)))
     life.metric("critic/temperature", np.exp(w.critic.model.log_temperature))
     life.follows("critic", critic_loss, 0.01)
@@ -730,9 +737,21 @@ def test_dt_acts_as_if_success_was_to_come() -> None:
 def test_represent_is_the_first_tower_of_td_infonce() -> None:
     config = config_of("td-infonce", normalise=False)
     agent, b = unlike(create("td-infonce", config), 1), scaled()
-    tower = ref.weights(agent.critic.model).left[:1]
+    tower = ref.weights(agent.critic.average).left[:1]
     (expected,) = ref.embeddings(tower, b.observation, b.action, b.future_goal, c=config, normalise=True)
     found = agent.represent(*(jnp.asarray(x) for x in (raw().observation, raw().action, raw().future_goal)))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["td-infonce", "contrastive-rl", "contrastive-nce", "c-learning"])
+def test_critics_answer_by_their_average(name: str) -> None:
+    agent, b, r = unlike(create(name, config_of(name)), 1), scaled(), raw()
+    critic, options = ref.weights(agent.critic.average), {"c": agent.config}
+    options["normalise"] = getattr(agent.config, "normalise", False)
+    inputs = (b.observation, b.action, b.commanded_goal)[: 3 if name == "td-infonce" else 2]
+    left = ref.embeddings(critic.left, *inputs, temperature=np.exp(critic.log_temperature), **options)
+    expected = smallest(ref.logits(left, ref.embeddings(critic.right, b.random_goal, **options)))
+    found = agent.logits(*(jnp.asarray(x) for x in (r.observation, r.action, r.commanded_goal, r.random_goal)))
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 

@@ -138,6 +138,24 @@ def test_near_goals_are_geometric_before_the_bootstrap(lengths: list[int], n_ste
 
 
 @every_length
+def test_whole_rows_bootstrap_at_the_end_of_their_episode(lengths: list[int]) -> None:
+    """They are the first ones of each batch; the others keep to their steps."""
+    episodes, how = numbered(lengths), GoalSampling(0.7, 2, 0.25)
+    batch = sample(episodes, np.random.default_rng(0), (COUNT // 10, 10), how)
+    row = batch.observation[..., 0].astype(int)
+    which = np.searchsorted(episodes.start, row, side="right") - 1
+    left = episodes.length[which] - (row - episodes.start[which])
+    steps = np.where(np.arange(10) < 2, left, np.minimum(left, 2))
+    np.testing.assert_array_equal(batch.bootstrap_observation[..., 0], row + steps)
+    np.testing.assert_allclose(batch.bootstrap_discount, 0.7**steps, rtol=1e-5)
+    ahead = batch.near_goal[..., 0].astype(int) - 100 - row
+    for left_over in range(1, max(lengths) + 1):
+        whole, other = ahead[:, :2][left[:, :2] == left_over], ahead[:, 2:][left[:, 2:] == left_over]
+        follows(whole, geometric(0.7, left_over))
+        follows(other, geometric(0.7, min(left_over, 2)))
+
+
+@every_length
 def test_random_goals_are_any_states_that_were_arrived_in(lengths: list[int]) -> None:
     """All stored states but the first of each episode: the law of the next states."""
     draws = draw(lengths)
@@ -254,8 +272,8 @@ def test_the_mixes_of_the_agents() -> None:
         shares = {"commanded_goal": 10, "future_goal": 60, "random_goal": 30}
         assert kinds(actor_goals(config(name, **actor)), 100) == shares
     td = config("td-infonce", **actor, critic_future_share=0.3, monte_carlo_weight=0.2)
+    assert td.sampling.whole_share == 0.2
     assert kinds(td.critic_goals, 100) == {"commanded_goal": 10, "future_goal": 30, "random_goal": 60}
-    assert kinds(td.positives, 100) == {"future_goal": 20, "near_goal": 80}
     assert kinds(config("ddpg-her", future_share=0.7).goals, 100) == {"future_goal": 70, "commanded_goal": 30}
     value = config("gc-iql", next_share=0.1, future_share=0.6)
     assert kinds(value.value_goals, 100) == {"next_goal": 10, "future_goal": 60, "random_goal": 30}
@@ -266,7 +284,7 @@ def test_the_mixes_of_the_paper() -> None:
     module = agents.load("td-infonce")
     online, offline = module.PRESETS["paper"], module.OFFLINE["paper"]
     assert kinds(online.critic_goals, 256) == kinds(offline.critic_goals, 256) == {"random_goal": 256}
-    assert kinds(online.positives, 256) == kinds(offline.positives, 256) == {"near_goal": 256}
+    assert online.sampling.whole_share == offline.sampling.whole_share == 0
     assert kinds(actor_goals(online), 256) == {"random_goal": 256}
     assert kinds(actor_goals(offline), 256) == {"future_goal": 256}
     half = {"future_goal": 128, "random_goal": 128}

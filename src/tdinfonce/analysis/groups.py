@@ -23,6 +23,7 @@ since `preset` stands for settings that are all there, and data are known by the
 UNSET: dict[str, Any] = {"noise": 0.0, "goal": None, "test_goal": [], "data": None, "training.warmup_hold": 1}
 UNSET |= {"action_low": [], "action_high": [], "actions": 0, "env_path": ""}
 UNSET |= {"spec.image": None, "spec.discrete": False}
+UNSET |= {"agent_config.random_negatives": False}
 UNSET |= {"spec.action_low": [], "spec.action_high": [], "spec.action_shape": []}
 """What runs did whose version did not know a setting yet, or not any more."""
 LOSSES = {"critic_loss": "critic/loss", "actor_loss": "actor/loss"}

@@ -416,18 +416,25 @@ def leads_to(member: Any, latent: np.ndarray, action: np.ndarray, c: Any) -> np.
     return latent + ref.mlp(member.dynamics, latent, action, norm=c.layer_norm)
 
 
+def qrl_edges(member: Any, b: Batch, c: Any) -> np.ndarray:
+    """How much longer than its cost each step is, and each way from a state to what it achieves."""
+    state, later = (ref.mlp(member.state_encoder, x, norm=c.layer_norm) for x in (b.observation, b.next_observation))
+    reached = ref.mlp(member.goal_encoder, b.next_goal, norm=c.layer_norm)
+    return np.array([distances(member, state, later, c) - 1, distances(member, later, reached, c)])
+
+
 def qrl_member(member: Any, multiplier: Any, b: Batch, c: Any) -> Any:
     """The loss of one quasimetric."""
     state, later = (ref.mlp(member.state_encoder, x, norm=c.layer_norm) for x in (b.observation, b.next_observation))
-    reached, random = (ref.mlp(member.goal_encoder, x, norm=c.layer_norm) for x in (b.next_goal, b.random_goal))
+    random = ref.mlp(member.goal_encoder, b.random_goal, norm=c.layer_norm)
     predicted = leads_to(member, state, b.action, c)
     away = [distances(member, state, random, c), distances(member, state, later[np.arange(-1, ROWS - 1)], c)]
     push = ref.softplus(c.push_sharpness * (c.push_offset - np.array(away))) / c.push_sharpness
-    long = [distances(member, state, later, c) - 1, distances(member, later, reached, c)]
-    both(np.array(long) > 0)
-    local = np.mean(np.maximum(long, 0) ** 2) - c.local_tolerance**2
+    long = qrl_edges(member, b, c)
+    both(long > 0)
+    local = np.mean(np.maximum(long, 0) ** 2, axis=1) - c.local_tolerance**2
     there, back = distances(member, predicted, later, c), distances(member, later, predicted, c)
-    return np.mean(push) + multiplier * local + c.dynamics_weight * np.mean((there**2 + back**2) / 2)
+    return np.mean(push) + np.mean(multiplier * local) + c.dynamics_weight * np.mean((there**2 + back**2) / 2)
 
 
 @pytest.mark.parametrize(
@@ -448,7 +455,11 @@ def test_qrl(changes: Any) -> None:
         multiplier = ref.softplus(w.multiplier.model)
         return sum(qrl_member(m, x, b, c) for m, x in zip(w.critic.model, multiplier, strict=True))
 
-    life.metric("critic/loss", qrl_member(w.critic.model[0], ref.softplus(w.multiplier.model[0]), b, c))
+    first = ref.softplus(w.multiplier.model[0])
+    life.metric("critic/loss", qrl_member(w.critic.model[0], first, b, c))
+    for name, multiplier, long in zip(("step", "arrival"), first, qrl_edges(w.critic.model[0], b, c), strict=True):
+        life.metric(f"critic/{name}_multiplier", multiplier)
+        life.metric(f"critic/{name}_excess", np.mean(np.maximum(long, 0) ** 2) - 0.4**2)
     life.follows("critic", critic_loss, 0.01)
     life.follows("multiplier", critic_loss, 0.03, sign=-1.0)
 
@@ -804,5 +815,7 @@ def test_what_is_learned_beside_the_networks_begins_as_its_setting() -> None:
     np.testing.assert_allclose(np.exp(create("c-learning", config_of("c-learning")).critic.model.log_temperature), 1)
     for multiplier in (0.01, 1.3, 200.0):
         agent = create("qrl", config_of("qrl", multiplier=multiplier, entropy_weight=0.5))
-        np.testing.assert_allclose(ref.softplus(np.float64(agent.multiplier.model)), [multiplier] * 2, rtol=1e-4)
+        np.testing.assert_allclose(
+            ref.softplus(np.float64(agent.multiplier.model)), np.full((2, 2), multiplier), rtol=1e-4
+        )
         assert agent.entropy_weight.model == 0

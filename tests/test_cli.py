@@ -160,6 +160,7 @@ def test_list_says_what_where_and_how_long(capsys):
         "tabular-stitching",
         "tabular-shortcuts",
         "tabular-n-step",
+        "tabular-candidates",
     ):
         assert name in text
     assert text.count("paper: ") == text.count("takes about: ") >= 6

@@ -135,6 +135,20 @@ def test_inspect_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (tmp_path / "picture" / "coverage.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.parametrize("commanded", [True, False])
+def test_inspect_says_that_no_goal_was_commanded(
+    commanded: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    episodes = some_episodes([4, 6])
+    arrays = {name: x for name, x in flat_arrays(episodes).items() if commanded or name != "goals"}
+    file = write_npz(tmp_path / "walks.npz", arrays)
+    found = open_dataset(file, goal="0:2")
+    last = [episode.achieved[-1] for episode in episodes]
+    np.testing.assert_array_equal(found.goal, [episode.goal for episode in episodes] if commanded else last)
+    assert main(["data", "inspect", str(file), "--goal", "0:2", "--out", str(tmp_path / "picture")]) == 0
+    assert ("none was commanded" in capsys.readouterr().out) == (not commanded) == (not found.commanded)
+
+
 def test_list_names_what_is_here(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tdinfonce.tabular.candidates import Grouped
 from tdinfonce.tabular.estimators import (
     CLearning,
     McInfonce,
@@ -19,21 +20,14 @@ from tdinfonce.tabular.estimators.c_learning import CLearningVariant
 from tdinfonce.tabular.estimators.td_infonce import sample_sarsa
 from tdinfonce.tabular.fit import fit
 from tdinfonce.tabular.gridworld import gridworld
-from tdinfonce.tabular.mdp import action_values, exact_occupancy, rollouts, uniform_policy
-from tdinfonce.tabular.statistics import Statistics, stack_draws, summarise
+from tdinfonce.tabular.mdp import Mdp, action_values, exact_occupancy, rollouts, uniform_policy
+from tdinfonce.tabular.statistics import Statistics, endless_data, stack_draws, summarise
 from tdinfonce.tabular.values import values_from_occupancy
 
 DISCOUNT = 0.9
 MDP = gridworld()
 POLICY = uniform_policy(MDP)
 EXACT = exact_occupancy(MDP, POLICY, DISCOUNT)
-
-
-def ideal() -> Statistics:
-    """A data set in exact proportion: what infinitely many transitions would say."""
-    moves = MDP.transition.reshape(125, 25) / 125
-    sarsa = np.einsum("xs,sa->xsa", moves, POLICY).reshape(125, 125)
-    return Statistics(25, 5, moves, sarsa, EXACT.reshape(125, 25) / 125)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +37,7 @@ def walk() -> Statistics:
 
 
 def test_certainty_equivalence_is_exact_on_ideal_data():
-    np.testing.assert_allclose(certainty_equivalence(ideal(), DISCOUNT), EXACT, atol=1e-12)
+    np.testing.assert_allclose(certainty_equivalence(endless_data(MDP, POLICY, DISCOUNT), DISCOUNT), EXACT, atol=1e-12)
 
 
 def test_certainty_equivalence_gives_unseen_pairs_the_marginal(walk):
@@ -68,7 +62,7 @@ def test_estimators_find_the_occupancy_in_ideal_data(estimator, limit):
     rates = {TdInfonce: 5e-3, McInfonce: 5e-3, CLearning: 1e-2, Successor: 1e-3}
     result = fit(
         estimator(DISCOUNT),
-        stack_draws([ideal()]),
+        stack_draws([endless_data(MDP, POLICY, DISCOUNT)]),
         jax.random.split(jax.random.key(0), 1),
         jnp.array([rates[estimator]]),
         steps=10_000,
@@ -77,6 +71,37 @@ def test_estimators_find_the_occupancy_in_ideal_data(estimator, limit):
     )
     assert result.average_error[-1, 0] < limit
     assert result.average_error[-1, 0] < result.average_error[0, 0] < 0.0308
+
+
+def test_grouped_rows_have_the_candidates_of_their_group():
+    """One group is the estimator itself; several are several minibatches."""
+    one = TdInfonce(DISCOUNT, batch_size=8)
+    draws = jax.tree.map(lambda x: x[0], stack_draws([endless_data(MDP, POLICY, DISCOUNT)]))
+    table, target = jax.random.normal(jax.random.key(1), (2, 125, 25))
+    batch = Grouped(one, 4).sample(draws, jax.random.key(0))
+    assert {x.shape for x in batch} == {(4, 8)}
+    assert len({tuple(x) for x in np.asarray(batch.pair)}) == 4
+    alone = [one.loss(table, target, jax.tree.map(lambda x, i=i: x[i], batch), draws) for i in range(4)]
+    np.testing.assert_allclose(Grouped(one, 4).loss(table, target, batch, draws), np.mean(alone), rtol=1e-5)
+    whole = jax.tree.map(jnp.ravel, batch)
+    assert abs(TdInfonce(DISCOUNT, batch_size=32).loss(table, target, whole, draws) - np.mean(alone)) > 0.1
+
+
+def test_few_candidates_bias_td_infonce_and_not_monte_carlo():
+    """With the same draws at every step: normalising the weights among few candidates flattens the futures."""
+    ring = 0.9 * np.roll(np.eye(5), 1, axis=1) + 0.1 * np.eye(5)
+    mdp, policy = Mdp(ring[:, None]), np.ones((5, 1))
+    exact, draws = exact_occupancy(mdp, policy, 0.8), stack_draws([endless_data(mdp, policy, 0.8)])
+    errors = {}
+    for kind in (TdInfonce, McInfonce):
+        for number in (2, 128):
+            estimator = Grouped(kind(0.8, n_states=5, n_actions=1, batch_size=number), 128 // number)
+            options = {"steps": 3_000, "exact": exact, "target_rate": 0.05}
+            found = fit(estimator, draws, jax.random.split(jax.random.key(0), 1), jnp.array([5e-3]), **options)
+            errors[kind, number] = found.average_error[-1, 0]
+    assert errors[TdInfonce, 2] > 8 * errors[TdInfonce, 128]
+    assert errors[McInfonce, 2] < 2 * errors[McInfonce, 128]
+    assert errors[TdInfonce, 2] > 2 * errors[McInfonce, 2]
 
 
 def test_td_infonce_comes_close_to_the_floor_and_values_follow(walk):

@@ -29,6 +29,8 @@ from tdinfonce.types import EnvSpec, Episode
 FIXTURES = Path(__file__).parent / "fixtures"
 OLD_AGENTS = FIXTURES / "format-2-agents"
 """Of each agent that format 2 knew: its arrays after three updates, how it acted then and after one more."""
+SINCE = ".critic.average", ".multiplier"
+"""What agents did not have then, or not in the shape of today."""
 PLACE = np.array([0.1, -0.2]), np.array([0.5, 0.5])
 every_format = pytest.mark.parametrize("form", [1, 2, 3])
 
@@ -92,8 +94,9 @@ def check(agent: Any, expected: dict[str, Any]) -> None:
     for word, greedy in (("greedy", True), ("sampled", False)):
         action = agent.act(state, goal, jax.random.PRNGKey(1), greedy=greedy)
         np.testing.assert_allclose(action, expected[word], rtol=1e-4, atol=1e-5)
-    arrays = checkpoint.agent_arrays(agent).values()
-    size = sum(np.abs(array.astype(np.float64)).sum() for array in arrays if array.dtype.kind == "f")
+    arrays = checkpoint.agent_arrays(agent).items()
+    known = [array for path, array in arrays if array.dtype.kind == "f" and not path.startswith(SINCE)]
+    size = sum(np.abs(array.astype(np.float64)).sum() for array in known)
     np.testing.assert_allclose(size, expected["size"], rtol=1e-5)
 
 
@@ -111,3 +114,24 @@ def test_every_agent_of_format_2_acts_and_learns_on(name: str, tmp_path: Path) -
     check(agent, expected["before"])
     fourth = jax.tree.map(lambda x: x[3], batches(config.sampling))
     check(eqx.filter_jit(lambda agent, batch: agent.update(batch)[0])(agent, fourth), expected["after"])
+
+
+def test_constraints_go_on_from_the_multiplier_that_they_shared(tmp_path: Path) -> None:
+    """With what Adam knew of it. The critic's next step is that of then: both weigh as they did."""
+    old = load_file(OLD_AGENTS / "qrl.safetensors")
+    config = from_json(
+        agents.load("qrl").Config, json.loads((OLD_AGENTS / "expected.json").read_text())["qrl"]["config"]
+    )
+    spec = EnvSpec("test", observation_size=5, action_size=2, goal_size=3, episode_length=10, tolerance=0.8)
+    template = eqx.filter_jit(agents.load("qrl").Agent.create)(jax.random.PRNGKey(5), spec, config)
+    safety.reseal(checkpoint.save(tmp_path, 3, {"agent": old}, {"updates": 3}), format=2)
+    stored = checkpoint.load(tmp_path, "agent").parts["agent"]
+    paths = [f".multiplier.{name}" for name in ("model", "state[0].mu", "state[0].nu")]
+    assert [stored[path].shape for path in paths] == [(2,)] * 3
+    new = checkpoint.agent_arrays(checkpoint.restore_agent(template, stored))
+    for path in paths:
+        assert np.ptp(stored[path]) > 0, "two critics with a multiplier each"
+        np.testing.assert_array_equal(new[path], np.stack([stored[path]] * 2, axis=1))
+    assert new[".multiplier.state[0].count"] == stored[".multiplier.state[0].count"] == 3
+    with pytest.raises(UserError, match=r"differs at \.multiplier\.model"):
+        checkpoint.restore_agent(template, stored | {".multiplier.model": stored[".multiplier.model"][:1]})

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import random_mdp
+from tdinfonce.losses import td_infonce
 from tdinfonce.tabular.gridworld import ACTIONS, cell, gridworld, state
 from tdinfonce.tabular.mdp import (
     Mdp,
@@ -18,7 +19,7 @@ from tdinfonce.tabular.mdp import (
     rollouts,
     uniform_policy,
 )
-from tdinfonce.tabular.theory import expected_td_infonce, n_step_occupancy, optimal_logits
+from tdinfonce.tabular.theory import expected_mc_infonce, expected_td_infonce, n_step_occupancy, optimal_logits
 from tdinfonce.tabular.values import values_from_occupancy, values_from_weights
 
 # Closed-form figures of the 5×5 grid under the uniform policy: largest and smallest entry, and the error of 1/25.
@@ -112,6 +113,60 @@ def test_repeated_minimisation_of_the_expected_loss_converges(rng):
             target = logits
         classifier = jax.nn.softmax(target + jnp.log(marginal), axis=-1)
         np.testing.assert_allclose(classifier, exact_occupancy(mdp, policy, discount), atol=1e-6)
+
+
+def test_at_the_optimum_both_losses_are_equal(rng):
+    """L_TD(f*) = L_MC(f*), whatever the free constants are; with another discount, target or marginal it is not."""
+    mdp, policy = random_mdp(rng, states=4, actions=2)
+    marginal, constant = rng.dirichlet(np.ones(4)), rng.normal(size=(4, 2))
+    occupancy = exact_occupancy(mdp, policy, 0.9)
+    best = optimal_logits(occupancy, marginal, constant)
+    wrong = {
+        "discount": (0.8, marginal, best),
+        "target": (0.9, marginal, best + 0.3 * rng.normal(size=best.shape)),
+        "one-step future": (0.9, marginal, optimal_logits(mdp.transition, marginal)),
+        "marginal": (0.9, rng.dirichlet(np.ones(4)), best),
+    }
+    with jax.enable_x64(True):
+        td = expected_td_infonce(mdp, policy, 0.9, marginal, best, best)
+        np.testing.assert_allclose(td, expected_mc_infonce(occupancy, marginal, best), atol=1e-12)
+        entropy = -(occupancy * np.log(occupancy)).sum(axis=2)
+        futures = -(occupancy * np.log(marginal)).sum(axis=2)
+        np.testing.assert_allclose(td, entropy - futures, atol=1e-12, err_msg="minus the information of the row")
+        # Of any critic, as long as the target's futures are right: then both losses are one function.
+        other = rng.normal(size=best.shape)
+        td = expected_td_infonce(mdp, policy, 0.9, marginal, other, best)
+        np.testing.assert_allclose(td, expected_mc_infonce(occupancy, marginal, other), atol=1e-12)
+        for what, (discount, candidates, target) in wrong.items():
+            td = expected_td_infonce(mdp, policy, discount, candidates, best, target)
+            assert jnp.abs(td - expected_mc_infonce(occupancy, candidates, best)).max() > 1e-3, what
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_n_steps_have_the_same_loss_at_the_optimum(rng, n):
+    """Positives among the next n states by γ^(k-1), and a bootstrap of γ^n behind them; not with one of γ."""
+    mdp, policy = random_mdp(rng, states=4, actions=2)
+    marginal, discount = rng.dirichlet(np.ones(4)), 0.8
+    occupancy = exact_occupancy(mdp, policy, discount)
+    best = optimal_logits(occupancy, marginal)
+    step = np.einsum("sa,sat->st", policy, mdp.transition)
+    reached = [mdp.transition.reshape(8, 4) @ np.linalg.matrix_power(step, k) for k in range(n)]
+    near = sum(discount**k * reached[k] for k in range(n)) * (1 - discount) / (1 - discount**n)
+    ends = np.einsum("xt,ta->xta", reached[-1], policy).reshape(8, 8)
+    pair, positive, end = (index.ravel() for index in np.indices((8, 4, 8)))
+    weight = near[pair, positive] * ends[pair, end]
+
+    def loss(bootstrap: float) -> np.ndarray:
+        flat = jnp.asarray(best.reshape(8, 4))
+        counts = {"positive": positive, "next_counts": marginal, "random_counts": marginal}
+        rows = td_infonce(flat[pair], flat[pair], flat[end], discount=bootstrap, **counts)
+        return np.bincount(pair, weight * np.asarray(rows)).reshape(4, 2)
+
+    with jax.enable_x64(True):
+        expected = np.asarray(expected_mc_infonce(occupancy, marginal, best))
+        np.testing.assert_allclose(loss(discount**n), expected, atol=1e-12)
+        for bootstrap in (discount ** (n + 1), 1 - discount**n):
+            assert np.abs(loss(bootstrap) - expected).max() > 1e-3
 
 
 def test_n_step_bootstrapping_joins_the_behaviour_to_the_policy(rng):

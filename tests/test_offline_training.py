@@ -1,5 +1,6 @@
 """Training on stored data: what is held out stays out, runs continue exactly, and every agent learns something."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -20,6 +21,7 @@ from offline_data import half_aimed_walks, random_walks, write
 from run_state import state_of
 from tdinfonce import agents, envs
 from tdinfonce.cli import main
+from tdinfonce.data import from_arrays
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.errors import Stopped, UserError
 from tdinfonce.runs.folder import RunFolder
@@ -309,6 +311,7 @@ def test_without_an_environment_the_losses_are_the_report(
         (["--agent", "dt", "--env", "point-one-goal", "--set", "heads=3"], "multiple"),
         (["--agent", "iql", "--set", "expectile_level=1"], "below 1"),
         (["--agent", "gc-iql", "--set", "next_share=0.9"], "together at most 1"),
+        (["--set", "commanded_share=0.2", "actor_future_share=0", "monte_carlo_weight=0.1"], "set commanded_share=0"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(
@@ -339,6 +342,45 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 def test_bad_input_without_data(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+LEAKING: dict[str, Any] = {"commanded_share": 0.2, "actor_future_share": 0.5, "monte_carlo_weight": 0.1}
+SHORT: dict[str, Any] = {"updates": 2, "updates_per_call": 1, "batch_size": 16, "hidden": (8,), "goal_hidden": (8,)}
+
+
+@pytest.mark.parametrize(
+    ("commanded", "settings", "leaks"),
+    [
+        (False, LEAKING, True),
+        (True, LEAKING, False),
+        (False, LEAKING | {"commanded_share": 0.0}, False),
+        (False, LEAKING | {"monte_carlo_weight": 0.0}, False),
+        (False, {}, False),
+        (False, {"agent": "contrastive-rl", "commanded_share": 0.2, "actor_future_share": 0.5}, False),
+    ],
+)
+def test_goals_that_nobody_commanded_do_not_tell_the_future(
+    commanded: bool, settings: dict[str, Any], leaks: bool, tmp_path: Path
+) -> None:
+    """Their stand-ins are the ends of the episodes, which the Monte Carlo rows of a critic predict."""
+    walks = random_walks().chosen(np.arange(20))
+    names = "observations", "achieved_goals", "actions", "desired_goal"
+    data = [dict(zip(names[: None if commanded else 3], walks.episode(i), strict=False)) for i in range(len(walks))]
+    assert from_arrays(data).commanded == commanded
+
+    said = r"name no commanded goals.*set commanded_share=0, or monte_carlo_weight=0$"
+    with pytest.raises(UserError, match=said) if leaks else contextlib.nullcontext():
+        tdinfonce.train(data=data, out=tmp_path / "run", loggers=(), **SHORT | settings)
+    assert (tmp_path / "run").exists() == (not leaks)
+
+
+def test_a_run_that_was_begun_with_such_goals_goes_on(tmp_path: Path) -> None:
+    walks = random_walks().chosen(np.arange(20))
+    arguments = LEAKING | SHORT | {"out": tmp_path / "run", "loggers": ()}
+    tdinfonce.train(data=walks, **arguments)
+    (tmp_path / "run" / "COMPLETE").unlink()
+    tdinfonce.train(data=dataclasses.replace(walks, commanded=False), **arguments)
+    assert (tmp_path / "run" / "COMPLETE").is_file()
 
 
 @pytest.mark.parametrize("best", [(-1.0, -1.0), (2.0, 2.0)], ids=["to become the best", "not the best"])

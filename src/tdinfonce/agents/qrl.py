@@ -36,7 +36,7 @@ __all__ = ["OFFLINE", "OFFLINE_TRAINING", "ONLINE_TRAINING", "PRESETS", "Agent",
 
 
 class Agent(eqx.Module):
-    """Actor, quasimetric, and the weights of the two constraints before they are made positive."""
+    """Actor, quasimetric, and the weights of the constraints before they are made positive."""
 
     config: Config = eqx.field(static=True)
     key: Array
@@ -44,10 +44,11 @@ class Agent(eqx.Module):
     actor: AveragedLearner[Actor]
     critic: Learner[tuple[QuasimetricCritic, ...]]
     multiplier: Learner[Array]
+    """``[critics, 2]``: of the cost of steps, and of arrivals."""
     entropy_weight: Learner[Array]
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
-        """One step of critic and actor on the same old parameters, each with the multiplier of its constraint."""
+        """One step of critic and actor on the same old parameters, each with the multipliers of its constraints."""
         key, actor_key = jax.random.split(self.key)
         batch = self.inputs.batch(batch)
         pairs = (self.critic, self.multiplier), (self.actor, self.entropy_weight)
@@ -63,7 +64,7 @@ class Agent(eqx.Module):
         multiplier = jax.nn.softplus(raw_multiplier)
         results = [self._member_loss(member, m, batch) for member, m in zip(critic, multiplier, strict=True)]
         rows, metrics = zip(*results, strict=True)
-        return sum(rows), metrics[0] | {"critic/multiplier": multiplier[0]}
+        return sum(rows), metrics[0]
 
     def _member_loss(self, member: QuasimetricCritic, multiplier: Array, batch: Batch) -> tuple[Array, Metrics]:
         c = self.config
@@ -73,14 +74,15 @@ class Agent(eqx.Module):
         # Goals may be a part of the state: pushed from goals alone, states that differ elsewhere would become one.
         away = jnp.concatenate([far, apart])
         push = losses.push_apart(away, offset=c.push_offset, sharpness=c.push_sharpness)
-        # Two kinds of edges: a step costs one, and from a state to what it achieves is no way at all.
-        cost = jnp.repeat(jnp.array([1.0, 0.0]), len(step))
-        excess = losses.local_excess(jnp.concatenate([step, arrival]), cost, tolerance=c.local_tolerance)
-        local = losses.lagrangian(excess, multiplier)
+        # Two constraints: a step costs one, and from a state to what it achieves is no way at all.
+        step_excess = losses.local_excess(step, 1.0, tolerance=c.local_tolerance)
+        arrival_excess = losses.local_excess(arrival, 0.0, tolerance=c.local_tolerance)
+        local = [losses.lagrangian(step_excess, multiplier[0]), losses.lagrangian(arrival_excess, multiplier[1])]
         dynamics = losses.latent_dynamics(there, back)
-        loss = jnp.mean(push) + jnp.mean(local) + c.dynamics_weight * jnp.mean(dynamics)
+        loss = jnp.mean(push) + jnp.mean(jnp.concatenate(local)) + c.dynamics_weight * jnp.mean(dynamics)
         seen = {"push_distance": far, "step_distance": step, "arrival_distance": arrival}
-        seen |= {"local_excess": excess, "dynamics_loss": dynamics, "loss": loss}
+        seen |= {"step_excess": step_excess, "arrival_excess": arrival_excess, "dynamics_loss": dynamics, "loss": loss}
+        seen |= {"step_multiplier": multiplier[0], "arrival_multiplier": multiplier[1]}
         return loss, {f"critic/{name}": jnp.mean(value) for name, value in seen.items()}
 
     def _actor_loss(self, parameters: tuple[Actor, Array], batch: Batch, key: Array) -> tuple[Array, Metrics]:
@@ -114,7 +116,7 @@ class Agent(eqx.Module):
         actor = AveragedLearner.begin(make_actor(actor_key, spec, c), Adam(c.actor_rate), c.average_rate)
         critic = Learner.begin(tuple(quasimetric_critic(k, spec, c) for k in keys), Adam(c.critic_rate))
         # The inverse of softplus, in the form that large numbers survive.
-        raw_multiplier = jnp.full(c.critics, c.multiplier + jnp.log(-jnp.expm1(-c.multiplier)), jnp.float32)
+        raw_multiplier = jnp.full((c.critics, 2), c.multiplier + jnp.log(-jnp.expm1(-c.multiplier)), jnp.float32)
         multiplier = Learner.begin(raw_multiplier, Adam(c.multiplier_rate))
         entropy_weight = Learner.begin(jnp.zeros(()), Adam(c.entropy_rate))
         inputs = Inputs.create(spec, scale, scaled=c.scale_inputs)
@@ -149,11 +151,11 @@ class Config(Settings):
     )
     torso: str = fields.torso("patches")
     critic_rate: float = fields.critic_rate(1e-3)
-    multiplier_rate: float = setting(1e-2, "Learning rate of the multiplier; 0: it stays.", high=1)
+    multiplier_rate: float = setting(1e-2, "Learning rate of the multipliers; 0: they stay.", high=1)
     actor_rate: float = fields.actor_rate(1e-3)
     average_rate: float = fields.average_rate(0.002)
     scale_inputs: bool = fields.scale_inputs(True)
-    multiplier: float = setting(1.0, "Of the local constraint, at the start; it is learned.", above=0, high=1e6)
+    multiplier: float = setting(1.0, "Of either local constraint, at the start; it is learned.", above=0, high=1e6)
     local_tolerance: float = setting(0.25, "How much longer than its cost a step may be (root mean square).", high=1e6)
     push_offset: float = setting(15.0, "Distances are pushed up to about here; must exceed the true ones.", high=1e6)
     push_sharpness: float = setting(0.1, "One over the width of the bend at the offset.", above=0, high=1e6)

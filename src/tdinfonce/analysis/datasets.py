@@ -32,6 +32,8 @@ def report(source: str, episodes: "Episodes", record: dict[str, Any]) -> str:
         f"  goal space    {_ranges(episodes.achieved)}",
         f"  action        {_ranges(episodes.action)}",
     ]
+    if not episodes.commanded:
+        lines.append("  goals         none was commanded: the last state of each episode stands for its goal")
     tolerance = record.get("tolerance")
     if tolerance:
         lines.append(f"  goal reached  {reach_rate(episodes, tolerance):.1%} of episodes (within {tolerance:g})")

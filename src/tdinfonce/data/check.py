@@ -35,7 +35,7 @@ class Raw(NamedTuple):
     start: np.ndarray
     length: np.ndarray
     goal: np.ndarray | None
-    """None: the last state of each episode."""
+    """None: nobody commanded one; the last state of each episode stands for it."""
     fields: tuple[str, str, str, str]
     """What observation, action, achieved and goal are called in the file."""
     locate: Callable[[int], str]

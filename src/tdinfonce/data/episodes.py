@@ -28,7 +28,7 @@ class Episodes:
     length: np.ndarray
     """``[episodes]``, the number of steps (one less than of states)."""
     goal: np.ndarray
-    """``[episodes, *goal_shape]``, what the policy was told to reach in each episode."""
+    """``[episodes, *goal_shape]``, what the policy was told to reach in each episode; see `commanded`."""
     reward: np.ndarray | None = None
     """``[rows]``, the reward of arriving in each state, where the data have one task; see `Batch.reward`."""
 
@@ -39,6 +39,8 @@ class Episodes:
     """The largest one, which is 1 here."""
     actions: int = 0
     """How many discrete actions there are, which are one-hot here; 0: they are not discrete."""
+    commanded: bool = True
+    """Whether somebody commanded the goals; False: the data name none, and `goal` is the last state of each episode."""
 
     def __post_init__(self) -> None:
         """Check that every episode lies inside the arrays."""

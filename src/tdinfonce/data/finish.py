@@ -43,7 +43,8 @@ def finish(
     action, units = normalise_actions(raw, action_bounds, default_bounds, _steps(raw), memory_limit)
     action[raw.start + raw.length] = 0.0
     arrays = (raw.observation, achieved, action, raw.start, raw.length, _goals(raw, achieved, goal_field))
-    return Episodes(*arrays, action_low=units.low, action_high=units.high, actions=units.choices)
+    known = {"action_low": units.low, "action_high": units.high, "actions": units.choices}
+    return Episodes(*arrays, **known, commanded=raw.goal is not None)
 
 
 def _steps(raw: Raw) -> np.ndarray:

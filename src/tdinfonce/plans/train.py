@@ -147,6 +147,8 @@ def _begin_offline(
         raise UserError(f"{plan.dataset} is not what the run in {folder} learned from: {found} instead of {plan.data}")
     spec = offline.spec_of(plan.dataset, episodes) if env is None else env.spec
     offline.check_fit(spec, episodes)
+    if not resume:
+        _check_goals(plan, episodes)
     sampling, training = plan.agent_config.sampling, plan.training
     if sampling.of_one_task:
         if not plan.test_goal and env is None:
@@ -158,6 +160,16 @@ def _begin_offline(
     plan = dataclasses.replace(plan, data=found)
     place = RunFolder(folder) if resume else RunFolder.create(folder, plan.as_json(spec), overwrite=overwrite)
     return OfflineSession(place, episodes, env, create, sampling, training, plan.seed, hooks)
+
+
+def _check_goals(plan: Plan, episodes: Episodes) -> None:
+    """Raise UserError if the critic would be told the future that it has to predict."""
+    sampling = plan.agent_config.sampling
+    if sampling.whole_share and "commanded_goal" in sampling.fields and not episodes.commanded:
+        raise UserError(
+            "the data name no commanded goals, so the last state of each episode would be both the critic's goal and "
+            "what its Monte Carlo rows predict; set commanded_share=0, or monte_carlo_weight=0"
+        )
 
 
 def _open(plan: Plan, env: GoalEnv | None) -> Episodes:

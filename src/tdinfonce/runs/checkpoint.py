@@ -193,6 +193,9 @@ def restore_agent(template: Model, arrays: dict[str, np.ndarray]) -> Model:
     # Critics had no average once: theirs is the critic itself, so far.
     older = {name: name.replace(".critic.average", ".critic.model") for name in own if name not in arrays}
     arrays = arrays | {name: arrays[model] for name, model in older.items() if model in arrays}
+    # The two constraints of QRL shared a multiplier once: each goes on from it.
+    shared = {n for n in own if n.startswith(".multiplier.") and n in arrays and arrays[n].ndim == own[n].ndim - 1}
+    arrays |= {name: np.repeat(arrays[name][..., None], own[name].shape[-1], axis=-1) for name in shared}
     wrong = set(own) ^ set(arrays)
     wrong |= {n for n, x in own.items() if n in arrays and (arrays[n].shape, arrays[n].dtype) != (x.shape, x.dtype)}
     if wrong:

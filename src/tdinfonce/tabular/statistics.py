@@ -14,9 +14,9 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from tdinfonce.tabular.mdp import Table, Trajectories, check_discount
+from tdinfonce.tabular.mdp import Mdp, Table, Trajectories, check_discount, exact_occupancy
 
-__all__ = ["Draws", "Statistics", "stack_draws", "summarise"]
+__all__ = ["Draws", "Statistics", "endless_data", "stack_draws", "summarise"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +73,15 @@ def summarise(data: Trajectories, n_states: int, n_actions: int, discount: float
         chain = np.zeros((n_pairs, n_pairs))
     futures = _futures(pair, following, usable, data.lengths, (n_pairs, n_states), discount)
     return Statistics(n_states, n_actions, moves, chain, futures)
+
+
+def endless_data(mdp: Mdp, policy: Table, discount: float) -> Statistics:
+    """What infinitely many transitions of ``policy`` would say, if every state-action were seen equally often."""
+    states, pairs = mdp.n_states, mdp.n_states * mdp.n_actions
+    moves = mdp.transition.reshape(pairs, states) / pairs
+    sarsa = np.einsum("xs,sa->xsa", moves, policy).reshape(pairs, pairs)
+    futures = exact_occupancy(mdp, policy, discount).reshape(pairs, states) / pairs
+    return Statistics(states, mdp.n_actions, moves, sarsa, futures)
 
 
 def _count(index: NDArray[np.int64], shape: tuple[int, int]) -> Table:

@@ -5,10 +5,10 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from tdinfonce.losses import td_infonce
+from tdinfonce.losses import infonce, td_infonce
 from tdinfonce.tabular.mdp import Mdp, Table, check_discount
 
-__all__ = ["expected_td_infonce", "n_step_occupancy", "optimal_logits"]
+__all__ = ["expected_mc_infonce", "expected_td_infonce", "n_step_occupancy", "optimal_logits"]
 
 
 def optimal_logits(occupancy: Table, marginal: Table, constant: ArrayLike = 0.0) -> Table:
@@ -24,6 +24,28 @@ def optimal_logits(occupancy: Table, marginal: Table, constant: ArrayLike = 0.0)
     """
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(occupancy) - np.log(marginal) + np.asarray(constant)[..., None])
+
+
+def expected_mc_infonce(occupancy: Table, marginal: Table, logits: ArrayLike) -> Array:
+    """`tdinfonce.losses.infonce` with candidates in exact proportion and all futures in their exact weight.
+
+    Implements: Eq. mc-infonce (Sec. 3.1) in expectation, up to terms that do not depend on ``logits``. At the optimal
+    critic it equals `expected_td_infonce`, whose futures are the target's.
+    Deviates: no.
+
+    Args:
+        occupancy: ``[S, A, S]``, distribution of each row's positive.
+        marginal: ``[S]``, distribution of the candidates.
+        logits: ``[S, A, S]``, the critic.
+
+    Returns:
+        ``[S, A]``, the loss of each state-action.
+    """
+    states = occupancy.shape[-1]
+    pairs = occupancy.size // states
+    rows = jnp.repeat(jnp.reshape(jnp.asarray(logits), (pairs, states)), states, axis=0)
+    losses = infonce(rows, positive=np.tile(np.arange(states), pairs), counts=marginal)
+    return jnp.sum(occupancy * losses.reshape(occupancy.shape), axis=-1)
 
 
 def expected_td_infonce(

@@ -245,4 +245,4 @@ def with_task(episodes: Episodes, goal: Sequence[float] | np.ndarray, spec: EnvS
     if not reward.any():
         raise UserError(f"no state of the data is within {near:g} of the goal {target.tolist()}: nothing to learn from")
     goals = np.broadcast_to(target, (len(episodes), len(target)))
-    return dataclasses.replace(episodes, goal=goals, reward=reward)
+    return dataclasses.replace(episodes, goal=goals, reward=reward, commanded=True)

@@ -77,7 +77,7 @@ class Occupancy:
         places = place.reshape(-1, int(np.prod(shape)))
         flat = self.candidates.reshape(len(self.candidates), -1).astype(np.float64)
         inside = np.stack([np.linalg.norm(flat - p, axis=1) <= radius for p in places], axis=1)
-        chance = (self.weights @ inside).reshape(*self.weights.shape[:-1], *place.shape[: place.ndim - len(shape)])
+        chance = (self.weights @ inside).reshape(self.weights.shape[:-1] + place.shape[: place.ndim - len(shape)])
         return _number(chance)
 
     def expectation(self, function: Callable[[np.ndarray], Any]) -> Any:

@@ -15,26 +15,28 @@ from tdinfonce.data.candidates import draw_futures
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.errors import UserError
 from tdinfonce.networks.critic import logits, smallest
-from tdinfonce.occupancy import Information
+from tdinfonce.occupancy import Information, check_prior
+from tdinfonce.plans.inputs import as_user_error
 from tdinfonce.types import GoalSampling
 
-__all__ = ["Places", "Question", "embed", "embed_goal", "information", "log_ratios", "refuse", "rewards"]
+__all__ = [
+    "Places",
+    "checked_prior",
+    "checked_seed",
+    "embed",
+    "embed_goal",
+    "information",
+    "jax_key",
+    "log_ratios",
+    "refuse",
+    "rewards",
+    "takes_action",
+]
 
 DRAWS = 16
 """Actions of the policy that probabilities are averaged over, where actions are continuous."""
 BLOCKS = 16
 """Of rows that a bound of the mutual information is averaged over."""
-
-
-class Question(NamedTuple):
-    """Where to start, and how to go on; one row for each start."""
-
-    state: np.ndarray
-    goal: np.ndarray
-    action: np.ndarray | None
-    """The first action as the agent sees it; None: the policy's own."""
-    several: bool
-    """Whether a batch was asked for, or one start."""
 
 
 class Places(NamedTuple):
@@ -55,11 +57,17 @@ def refuse(name: str, agent: Any) -> UserError:
 
 
 @eqx.filter_jit
-def log_ratios(agent: Any, question: Question, embedded: Any, log_prior: Any, seed: Any) -> tuple[Any, Any]:
+def log_ratios(agent: Any, starts: tuple[Any, Any, Any], embedded: Any, log_prior: Any, key: Any) -> tuple[Any, Any]:
     """How much likelier than by chance each candidate is, in the log, for each start ``[starts, N]``: the mean over the
     first action of the policy, normalised for each of them; and the log of the mean of what they summed to.
+
+    Args:
+        agent: with the critic.
+        starts: rows of states, goals and actions; None for actions: the policy's own.
+        embedded: ψ of the candidates.
+        log_prior: of the candidates; sums to 1.
+        key: of the draws of actions. All starts share it: a row of a batch is answered as if it were alone.
     """
-    key = jax.random.PRNGKey(seed)  # the same for every start: a row of a batch is answered as if it were alone
 
     def one(row: Any) -> tuple[Any, Any]:
         state, goal, action = jax.tree.map(lambda x: x[None], row)
@@ -74,7 +82,7 @@ def log_ratios(agent: Any, question: Question, embedded: Any, log_prior: Any, se
         ratio = jax.nn.logsumexp(table + (chance - total)[:, None], axis=0)
         return ratio, jax.nn.logsumexp(total + chance)
 
-    return jax.lax.map(one, (question.state, question.goal, question.action))
+    return jax.lax.map(one, starts)
 
 
 @eqx.filter_jit
@@ -130,18 +138,40 @@ def rewards(reward: Any, seen: np.ndarray, action: Callable[[], Any] | None) -> 
         return np.stack(parts, axis=1)
     if not callable(reward):
         raise UserError(f"reward must be a function of the place, or a list of such; got {reward!r}")
-    if not _takes_action(reward):
+    if not takes_action(reward):
         return np.asarray(reward(seen))
     if action is None:
         raise UserError("a reward of the action needs the run's own candidates: leave candidates out")
     return np.asarray(reward(seen, action()))
 
 
-def _takes_action(reward: Callable[..., Any]) -> bool:
-    """Whether it must be given two arguments."""
+def takes_action(reward: Any) -> bool:
+    """Whether it, or one of several, must be given two arguments."""
+    if isinstance(reward, Sequence):
+        return any(map(takes_action, reward))
     try:
         parameters = inspect.signature(reward).parameters.values()
     except (TypeError, ValueError):  # of functions that are not Python's
         return False
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(p.kind in by_place and p.default is p.empty for p in parameters) == 2
+
+
+def jax_key(seed: Any) -> Any:
+    """A key for draws."""
+    return jax.random.PRNGKey(checked_seed(seed))
+
+
+def checked_seed(seed: Any) -> int:
+    """A seed, if it is one."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
+        raise UserError(f"a seed is a whole number, not negative, and below 2**63; got {seed!r}")
+    return int(seed)
+
+
+def checked_prior(prior: Any, count: int) -> np.ndarray:
+    """How much each candidate stands for."""
+    with as_user_error():
+        weight = np.ones(count) if prior is None else np.asarray(prior, np.float64)
+    check_prior(weight, count)
+    return weight

@@ -130,6 +130,18 @@ class Occupancy:
         index = np.stack([np.searchsorted(e, u * e[-1], side="right") for e, u in zip(rows, draws, strict=True)])
         return self.candidates[index.reshape(uniform.shape)]
 
+    def quantile(self, level: float) -> np.ndarray:
+        """For each coordinate of a place, the value that is not exceeded with chance ``level``."""
+        if not 0 <= level <= 1:
+            raise UserError(f"level must lie between 0 and 1; got {level}")
+        flat = self.candidates.reshape(len(self.candidates), -1)
+        found = []
+        for coordinate in flat.T:
+            order = np.argsort(coordinate)
+            mass = np.cumsum(self.weights[..., order], axis=-1)
+            found.append(coordinate[order][np.argmax(mass >= level * mass[..., -1:], axis=-1)])
+        return np.stack(found, axis=-1).reshape(*self.weights.shape[:-1], *self.candidates.shape[1:])
+
     @property
     def effective_candidates(self) -> Any:
         """How many equally likely candidates would be as good: with few, ask with more of them."""

@@ -140,7 +140,7 @@ def test_near_goals_are_geometric_before_the_bootstrap(lengths: list[int], n_ste
 @every_length
 def test_whole_rows_bootstrap_at_the_end_of_their_episode(lengths: list[int]) -> None:
     """They are the first ones of each batch; the others keep to their steps."""
-    episodes, how = numbered(lengths), GoalSampling(0.7, 2, 0.25)
+    episodes, how = numbered(lengths), GoalSampling(0.7, 2, whole_share=0.25)
     batch = sample(episodes, np.random.default_rng(0), (COUNT // 10, 10), how)
     row = batch.observation[..., 0].astype(int)
     which = np.searchsorted(episodes.start, row, side="right") - 1

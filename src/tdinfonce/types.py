@@ -189,12 +189,12 @@ class GoalSampling(NamedTuple):
     """Of the geometric law of future goals."""
     n_step: int = 1
     """Steps before bootstrapping."""
-    whole_share: float = 0.0
-    """Share of the rows of a batch, the first ones, that bootstrap at the end of the episode, however far it is."""
     uniform_future: bool = False
     """Future goals uniform over the rest of the episode instead of geometric."""
     context: int = 0
     """How many states up to the present one an agent that reads sequences wants to see; 0: none."""
+    whole_share: float = 0.0
+    """Share of the rows of a batch, the first ones, that bootstrap at the end of the episode, however far it is."""
     fields: tuple[str, ...] = Batch._fields[: Batch._fields.index("reward")]
     """The fields of a batch that the agent reads, no more and no less; the others are None. The default is all of them
     but rewards and contexts."""

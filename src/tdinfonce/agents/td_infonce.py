@@ -197,7 +197,7 @@ class Config(Settings):
         """The fields of a batch that this agent reads, and the laws of its goals."""
         steps = "observation", "action", "bootstrap_observation", "bootstrap_discount", "random_goal"
         names = reads(*steps, "near_goal", self.critic_goals, actor_goals(self))
-        return GoalSampling(self.discount, self.n_step, self.monte_carlo_weight, fields=names)
+        return GoalSampling(self.discount, self.n_step, whole_share=self.monte_carlo_weight, fields=names)
 
 
 PRESETS = {

@@ -1,5 +1,6 @@
 """Where it will go: a discounted occupancy, as weights of candidate states. Every estimator answers with this."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -8,7 +9,7 @@ import numpy as np
 
 from tdinfonce.errors import UserError
 
-__all__ = ["Estimate", "Occupancy"]
+__all__ = ["Estimate", "Information", "Occupancy", "check_prior"]
 
 
 class Estimate(NamedTuple):
@@ -17,6 +18,28 @@ class Estimate(NamedTuple):
     mean: Any
     standard_error: Any
     """From the finite number of candidates alone: it knows nothing of what the critic has not learned."""
+
+
+class Information(NamedTuple):
+    """A lower bound of a mutual information, in nats. With few candidates it cannot say much: see `ceiling`."""
+
+    mean: float
+    standard_error: float
+    """Of the bound, which may lie far below the information itself."""
+    candidates: int
+    """Among how many the true one had to be found."""
+
+    @property
+    def ceiling(self) -> float:
+        """The most that the bound can be: the logarithm of the candidates."""
+        return math.log(self.candidates)
+
+    def __repr__(self) -> str:
+        """The bound, and what it cannot exceed."""
+        return (
+            f"<at least {self.mean:.3f} ± {self.standard_error:.3f} nats; with {self.candidates:,} candidates this "
+            f"bound cannot exceed log {self.candidates:,} = {self.ceiling:.3f}>"
+        )
 
 
 @dataclass(frozen=True)
@@ -56,8 +79,7 @@ class Occupancy:
         """
         logits = np.asarray(logits, np.float64)
         count = np.ones(len(candidates)) if prior is None else np.asarray(prior, np.float64)
-        if count.shape != (len(candidates),) or not (count >= 0).all() or not 0 < count.sum() < np.inf:
-            raise UserError("prior must be one number for each candidate, none negative, and not all zero")
+        check_prior(count, len(candidates))
         top = logits.max(axis=-1, keepdims=True)
         weights = np.exp(logits - top) * (count / count.sum())
         total = weights.sum(axis=-1, keepdims=True)
@@ -77,7 +99,7 @@ class Occupancy:
         places = place.reshape(-1, int(np.prod(shape)))
         flat = self.candidates.reshape(len(self.candidates), -1).astype(np.float64)
         inside = np.stack([np.linalg.norm(flat - p, axis=1) <= radius for p in places], axis=1)
-        chance = (self.weights @ inside).reshape(*self.weights.shape[:-1], *place.shape[: place.ndim - len(shape)])
+        chance = (self.weights @ inside).reshape(self.weights.shape[:-1] + place.shape[: place.ndim - len(shape)])
         return _number(chance)
 
     def expectation(self, function: Callable[[np.ndarray], Any]) -> Any:
@@ -131,6 +153,12 @@ class Occupancy:
         spread = square @ np.square(values) - 2 * mean * (square @ values)
         spread += np.square(mean) * square.sum(axis=-1).reshape(square.shape[:-1] + (1,) * (values.ndim - 1))
         return Estimate(_number(mean), _number(np.sqrt(np.maximum(spread, 0))))
+
+
+def check_prior(prior: np.ndarray, candidates: int) -> None:
+    """Raise UserError unless these can be the prior weights of so many candidates."""
+    if prior.shape != (candidates,) or not (prior >= 0).all() or not 0 < prior.sum() < np.inf:
+        raise UserError("prior must be one number for each candidate, none negative, and not all zero")
 
 
 def _number(x: Any) -> Any:

@@ -1,7 +1,7 @@
 """Critics: how one is made for an environment, and what the contrastive agents do with theirs."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from tdinfonce import losses
 from tdinfonce.agents._actor import TORSO, make_actor, propose
 from tdinfonce.agents._goals import actor_goals
 from tdinfonce.agents._inputs import Inputs
-from tdinfonce.networks.actor import Actor
+from tdinfonce.networks.actor import Actor, CategoricalActor
 from tdinfonce.networks.critic import ContrastiveCritic, logits, pair_logits, smallest
 from tdinfonce.networks.learner import Adam, AveragedLearner
 from tdinfonce.networks.pixels import Torso, image_torso
@@ -20,7 +20,7 @@ from tdinfonce.networks.quasimetric import QuasimetricCritic
 from tdinfonce.types import Batch, EnvSpec, Metrics
 
 __all__ = [
-    "candidate_logits",
+    "OccupancyModel",
     "contrastive_learners",
     "critic_inputs",
     "maximise_logit",
@@ -76,9 +76,46 @@ def quasimetric_critic(key: Array, spec: EnvSpec, config: Any) -> QuasimetricCri
     return QuasimetricCritic(key, state, goal, spec.action_size, torso=torso, **options)
 
 
-def candidate_logits(critic: ContrastiveCritic, inputs: Inputs, left: tuple[Array, ...], candidates: Array) -> Array:
-    """The logits of raw candidates, ``[rows, candidates]``, for the rows φ ``left``; the smallest of the ensemble's."""
-    return smallest(logits(left, critic.embed_goal(inputs.goal(candidates))))
+class OccupancyModel:
+    """What agents share whose critic says how much likelier than by chance each place is in the discounted future."""
+
+    inputs: Inputs
+    actor: AveragedLearner[Actor]
+    critic: AveragedLearner[ContrastiveCritic]
+
+    chance: ClassVar[str] = "random_goal"
+    """The field of a batch that places are likely by chance as: the law of the negatives."""
+    told_goal: ClassVar[bool] = False
+    """Whether the critic knows the commanded goal."""
+
+    @classmethod
+    def log_constant(cls, batch_size: int) -> float | None:
+        """What makes a logit the log of the ratio; None: each row has a free constant, as InfoNCE leaves it."""
+        return None
+
+    def embed(self, observation: Array, action: Array, goal: Array) -> tuple[Array, ...]:
+        """φ of raw inputs, for each member of the averaged critic; here the commanded goal does not matter."""
+        return self.critic.average.embed(self.inputs.observation(observation), action)
+
+    def embed_goal(self, place: Array) -> tuple[Array, ...]:
+        """ψ of raw places, for each member of the averaged critic."""
+        return self.critic.average.embed_goal(self.inputs.goal(place))
+
+    def logits(self, observation: Array, action: Array, goal: Array, candidates: Array) -> Array:
+        """The smallest logit of the members: rows are s, a and g, columns the candidates u."""
+        return smallest(logits(self.embed(observation, action, goal), self.embed_goal(candidates)))
+
+    def choose(self, observation: Array, goal: Array, key: Array, draws: int) -> tuple[Array, Array]:
+        """Actions of the policy ``[K, B, action_size]`` and their probabilities ``[K, B]``: every discrete action, or
+        so many draws.
+        """
+        state, target = self.inputs.observation(observation), self.inputs.goal(goal)
+        if isinstance(self.actor.model, CategoricalActor):
+            chance = jax.nn.softmax(self.actor.model(state, target))
+            return jnp.broadcast_to(jnp.eye(chance.shape[1])[:, None], (chance.shape[1], *chance.shape)), chance.T
+        keys = jax.random.split(key, draws)
+        action = jax.vmap(lambda key: propose(self.actor.model, state, target, key).action)(keys)
+        return action, jnp.full(action.shape[:2], 1 / draws)
 
 
 def recognise_futures(

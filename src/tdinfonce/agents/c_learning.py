@@ -20,7 +20,7 @@ from jax import Array
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import act, propose
-from tdinfonce.agents._critic import candidate_logits, contrastive_learners, maximise_logit
+from tdinfonce.agents._critic import OccupancyModel, contrastive_learners, maximise_logit
 from tdinfonce.agents._goals import actor_goals, check_shares, reads
 from tdinfonce.agents._inputs import Inputs
 from tdinfonce.networks.actor import Actor
@@ -32,7 +32,7 @@ from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 __all__ = ["PRESETS", "Agent", "Config"]
 
 
-class Agent(eqx.Module):
+class Agent(OccupancyModel, eqx.Module):
     """Actor, critic and target critic."""
 
     config: Config = eqx.field(static=True)
@@ -101,10 +101,10 @@ class Agent(eqx.Module):
         """The same agent with another scale of its inputs."""
         return replace(self, inputs=self.inputs.rescaled(scale))
 
-    def logits(self, observation: Array, action: Array, goal: Array, candidates: Array) -> Array:
-        """The smallest f(s, a, u) of the critics: rows are s and a, columns the candidates u; g does not matter."""
-        left = self.critic.average.embed(self.inputs.observation(observation), action)
-        return candidate_logits(self.critic.average, self.inputs, left, candidates)
+    @classmethod
+    def log_constant(cls, batch_size: int) -> float:
+        """None is free: the odds of the classifier are the ratio."""
+        return 0.0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ The actor sees the critic from before its step.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -20,7 +20,7 @@ from jax import Array
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import act
-from tdinfonce.agents._critic import candidate_logits, contrastive_learners, maximise_logit, recognise_futures
+from tdinfonce.agents._critic import OccupancyModel, contrastive_learners, maximise_logit, recognise_futures
 from tdinfonce.agents._goals import actor_goals, check_shares, reads
 from tdinfonce.agents._inputs import Inputs
 from tdinfonce.networks.actor import Actor
@@ -32,7 +32,7 @@ from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 __all__ = ["OFFLINE", "OFFLINE_TRAINING", "PRESETS", "Agent", "Config"]
 
 
-class Agent(eqx.Module):
+class Agent(OccupancyModel, eqx.Module):
     """Actor and critic; Monte Carlo needs no target network."""
 
     config: Config = eqx.field(static=True)
@@ -40,6 +40,8 @@ class Agent(eqx.Module):
     inputs: Inputs
     actor: AveragedLearner[Actor]
     critic: AveragedLearner[ContrastiveCritic]
+
+    chance: ClassVar[str] = "future_goal"
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters."""
@@ -80,11 +82,6 @@ class Agent(eqx.Module):
     def rescaled(self, scale: InputScale) -> Self:
         """The same agent with another scale of its inputs."""
         return replace(self, inputs=self.inputs.rescaled(scale))
-
-    def logits(self, observation: Array, action: Array, goal: Array, candidates: Array) -> Array:
-        """The smallest f(s, a, u) of the critics: rows are s and a, columns the candidates u; g does not matter."""
-        left = self.critic.average.embed(self.inputs.observation(observation), action)
-        return candidate_logits(self.critic.average, self.inputs, left, candidates)
 
 
 @dataclass(frozen=True)

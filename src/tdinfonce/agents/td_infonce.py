@@ -11,7 +11,7 @@ The actor sees the critic from before its step, as in the paper's release.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -21,7 +21,7 @@ from jax import Array
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
 from tdinfonce.agents._actor import act, propose
-from tdinfonce.agents._critic import candidate_logits, contrastive_learners, td_metrics, weight_entropy, with_diagonal
+from tdinfonce.agents._critic import OccupancyModel, contrastive_learners, td_metrics, weight_entropy, with_diagonal
 from tdinfonce.agents._goals import GoalMix, actor_goals, check_shares, reads
 from tdinfonce.agents._inputs import Inputs
 from tdinfonce.networks.actor import Actor
@@ -36,7 +36,7 @@ NEVER = -1e9
 """A logit whose softmax is zero, and that zero times it is still zero."""
 
 
-class Agent(eqx.Module):
+class Agent(OccupancyModel, eqx.Module):
     """Actor, critic and target critic."""
 
     config: Config = eqx.field(static=True)
@@ -45,6 +45,8 @@ class Agent(eqx.Module):
     actor: AveragedLearner[Actor]
     critic: AveragedLearner[ContrastiveCritic]
     target: ContrastiveCritic
+
+    told_goal: ClassVar[bool] = True
 
     def update(self, batch: Batch) -> tuple[Self, Metrics]:
         """One step of critic and actor on the same old parameters, then of the target."""
@@ -117,15 +119,13 @@ class Agent(eqx.Module):
         """The same agent with another scale of its inputs."""
         return replace(self, inputs=self.inputs.rescaled(scale))
 
-    def logits(self, observation: Array, action: Array, goal: Array, candidates: Array) -> Array:
-        """The smallest f(s, a, g, u) of the online critics: rows are s, a and g, columns the candidates u."""
-        left = self.critic.average.embed(self.inputs.observation(observation), action, self.inputs.goal(goal))
-        return candidate_logits(self.critic.average, self.inputs, left, candidates)
+    def embed(self, observation: Array, action: Array, goal: Array) -> tuple[Array, ...]:
+        """φ of raw inputs, for each member of the averaged critic."""
+        return self.critic.average.embed(self.inputs.observation(observation), action, self.inputs.goal(goal))
 
     def represent(self, observation: Array, action: Array, goal: Array) -> Array:
         """φ of raw inputs, one row each, with length one; of an ensemble, the first member's."""
-        inputs = self.inputs.observation(observation), action, self.inputs.goal(goal)
-        left = self.critic.average.embed(*inputs)[0]
+        left = self.embed(observation, action, goal)[0]
         return left / jnp.linalg.norm(left, axis=-1, keepdims=True)
 
 

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from tdinfonce.data.replay import Replay
 
 __all__ = [
+    "CANDIDATES",
     "Damaged",
     "Loaded",
+    "has_part",
     "list_checkpoints",
     "load",
     "read",
@@ -45,6 +47,8 @@ __all__ = [
     "understood",
 ]
 
+CANDIDATES = "candidates"
+"""The part with the stored states that an occupancy is asked over; checkpoints of before have none."""
 Model = TypeVar("Model")
 WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError)
 """What values lead to that are not those we write."""
@@ -106,11 +110,11 @@ def save(
     return final
 
 
-def save_best(run: Path, step: int, agent: Any, counters: dict[str, int]) -> Path:
+def save_best(run: Path, step: int, parts: dict[str, Any], counters: dict[str, int]) -> Path:
     """Keep this agent as the best one in place of another, without what only a continued run needs."""
     root = run / "checkpoints"
     root.mkdir(mode=0o700, exist_ok=True)
-    best = _write_folder(run, root / f"best-{step:012d}", {"agent": agent}, counters, None)
+    best = _write_folder(run, root / f"best-{step:012d}", parts, counters, None)
     for other in root.glob("best-*"):
         if other != best:
             _remove(other)
@@ -151,6 +155,11 @@ def read(checkpoint: Path, *names: str) -> tuple[dict[str, int], dict[str, dict[
     if "agent" in parts and manifest["format"] < 3:
         parts["agent"] = {_renamed(path): array for path, array in parts["agent"].items()}
     return manifest["counters"], parts
+
+
+def has_part(checkpoint: Path, name: str) -> bool:
+    """Whether a checkpoint has this part."""
+    return f"{name}.safetensors" in read_manifest(checkpoint)["files"]
 
 
 @contextlib.contextmanager

@@ -131,6 +131,10 @@ class OfflineSession(Session):
             self.save()
         return count
 
+    def stored(self) -> Episodes:
+        """The episodes that are trained on."""
+        return self.train
+
     def measured(self) -> Metrics:
         """The metrics of an update on episodes that are never trained on; the updated agents are thrown away."""
         if self.held_out is None:

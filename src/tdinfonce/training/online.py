@@ -198,6 +198,10 @@ class OnlineSession(Session):
         check_metrics(self.metrics[done:], self.where())
         self.seconds["update"] += time.monotonic() - clock
 
+    def stored(self) -> Episodes:
+        """The episodes of the replay."""
+        return self.replay.view()
+
     def measured(self) -> Metrics:
         """How the last hundred collected episodes went; `moved` is the early sign that an object is being found."""
         least = self.env.spec.tolerance or 0.0

@@ -13,6 +13,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from tdinfonce import seeding
+from tdinfonce.data.candidates import draw_candidates
+from tdinfonce.data.episodes import Episodes
 from tdinfonce.runs import checkpoint
 from tdinfonce.runs.folder import RunFolder
 from tdinfonce.runs.log import MetricLog, averages, pack, unpack
@@ -78,6 +81,10 @@ class Session:
 
     def iterate(self) -> int:
         """Go on a little, and report when it is time; returns how far."""
+        raise NotImplementedError
+
+    def stored(self) -> Episodes:
+        """What is learned from, so far."""
         raise NotImplementedError
 
     def measured(self) -> Metrics:
@@ -172,7 +179,8 @@ class Session:
         if score > self.best:
             self.best = score
             check_agent(self.agent, self.where())
-            checkpoint.save_best(self.folder.path, self.done, self.agent, self._counters())
+            parts = {"agent": self.agent} | self._candidates()
+            checkpoint.save_best(self.folder.path, self.done, parts, self._counters())
 
     def _write(self, row: Metrics, result: Metrics) -> None:
         counters = {"env_steps": self.env_steps, "updates": self.updates}
@@ -228,10 +236,18 @@ class Session:
         check_agent(self.agent, self.where())
         progress = self.progress() | {"best": np.array(self.best), "seconds": np.array([*self.seconds.values()])}
         progress |= {"wish": np.frombuffer(self.hooks.wish.encode(), np.uint8)} if self.hooks.wish else {}
-        parts = {"agent": self.agent, "progress": progress | pack(self.metrics)}
+        parts = {"agent": self.agent, "progress": progress | pack(self.metrics)} | self._candidates()
         replay, keep = getattr(self, "replay", None), self.config.keep_checkpoints
         checkpoint.save(self.folder.path, self.done, parts, self._counters(), replay, keep)
         self.saved = (self.env_steps, self.updates)
+
+    def _candidates(self) -> dict[str, Any]:
+        """The part of a checkpoint that an occupancy is asked over later, if the agent's critic is a model of one."""
+        law = getattr(self.agent, "chance", None)
+        if law is None:
+            return {}
+        rng = seeding.generator(self.seed, "candidates", self.done)
+        return {checkpoint.CANDIDATES: draw_candidates(self.stored(), rng, law, self.sampling)}
 
     def restore(self) -> None:
         """Continue from the newest checkpoint that is whole; from the start if there is none at all."""

@@ -80,7 +80,7 @@ def test_the_error_by_hand() -> None:
     """Bins [0, 0.1): gap 0.1, two pairs; [0.5, 0.6): gap 0.2, one; [0.9, 1]: gap -0.25 and 1 falls into it, two."""
     found = pairs([0.02, 0.08, 0.5, 0.9, 1.0], [0.1, 0.2, 0.3, 0.5, 0.9])
     bins = found.reliability()
-    assert [b.count for b in bins] == [2, 1, 2]
+    assert [b.pairs for b in bins] == [2, 1, 2]
     np.testing.assert_allclose([b.predicted for b in bins], [0.05, 0.5, 0.95])
     np.testing.assert_allclose([b.observed for b in bins], [0.15, 0.3, 0.7])
     assert found.error == pytest.approx((2 * 0.1 + 0.2 + 2 * 0.25) / 5)
@@ -212,7 +212,7 @@ def test_bad_input_is_refused_in_one_line(reason: str, run: td.Run, tmp_path: Pa
 
 def test_what_has_no_occupancy_is_refused(tmp_path: Path) -> None:
     trained = td.train(env="point", agent="gcbc", env_steps=600, hidden=(16,), out=tmp_path / "run")
-    with pytest.raises(td.UserError, match="occupancy"):
+    with pytest.raises(td.UserError, match="learns a policy only"):
         td.calibrate(trained, starts=2, rollouts=2)
     for nobody in (3, None, lambda observation, goal: goal):
         with pytest.raises(td.UserError, match="policy must be"):

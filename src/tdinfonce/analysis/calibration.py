@@ -26,7 +26,7 @@ class Bin(NamedTuple):
 
     low: float
     high: float
-    count: int
+    pairs: int
     predicted: float
     """The mean prediction."""
     observed: float
@@ -61,7 +61,7 @@ class Calibration:
     @property
     def error(self) -> float:
         """The expected calibration error: the mean gap of the bins between prediction and rollouts, by their pairs."""
-        return sum(b.count * abs(b.predicted - b.observed) for b in self.reliability()) / len(self.predicted)
+        return sum(b.pairs * abs(b.predicted - b.observed) for b in self.reliability()) / len(self.predicted)
 
     @property
     def mean_absolute_error(self) -> float:
@@ -166,8 +166,8 @@ class Calibration:
     def __repr__(self) -> str:
         """The error, in one line."""
         parts = ", ".join(f"{name} {part.error:.3f}" for name, part in self._parts().items() if name != "all")
-        starts = len(np.unique(self.start))
-        return f"<Calibration: error {self.error:.3f} ({parts}) over {len(self.predicted):,} places from {starts} starts>"
+        pairs, starts = len(self.predicted), len(np.unique(self.start))
+        return f"<Calibration: error {self.error:.3f} ({parts}) over {pairs:,} places from {starts} starts>"
 
 
 def read(folder: str | Path) -> Calibration:

@@ -142,7 +142,7 @@ def measure(
             ended += sum(rollout.ended for rollout in (first, *others))
             bar.advance(total // starts)
     columns: Any = {name: np.concatenate([part[name] for part in pairs]) for name in pairs[0]}
-    about = {"seed": seed, "starts": starts, "rollouts": rollouts, "places": places, "steps": steps}
+    about: dict[str, Any] = {"seed": seed, "starts": starts, "rollouts": rollouts, "places": places, "steps": steps}
     about["ended_early"] = ended / (starts * (rollouts + 1))
     assert radius is not None
     return Calibration(**columns, radius=float(radius), discount=float(discount), about=about, bins=bins)

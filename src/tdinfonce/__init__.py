@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tdinfonce import agents, losses, tabular
+    from tdinfonce.analysis.calibration import Calibration
     from tdinfonce.analysis.compare import Comparison
     from tdinfonce.data import Episodes, open_dataset
     from tdinfonce.envs import make as make_env
     from tdinfonce.errors import Stopped, UserError
+    from tdinfonce.estimate.calibrate import calibrate
     from tdinfonce.plans.callbacks import Callback, progress_to, stop_at_success, stop_at_wall_time, stop_when_stuck
     from tdinfonce.plans.evaluate import evaluate
     from tdinfonce.plans.plan import Plan, plan
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Calibration",
     "Callback",
     "Comparison",
     "Episodes",
@@ -40,6 +43,7 @@ __all__ = [
     "TrainedPolicy",
     "UserError",
     "agents",
+    "calibrate",
     "compare",
     "evaluate",
     "load",
@@ -60,9 +64,11 @@ __all__ = [
 
 _ROOMS = ("agents", "losses", "tabular")
 _PLACES = {
+    "analysis.calibration": ("Calibration",),
     "analysis.compare": ("Comparison",),
     "data": ("Episodes", "open_dataset"),
     "errors": ("Stopped", "UserError"),
+    "estimate.calibrate": ("calibrate",),
     "plans.callbacks": ("Callback", "progress_to", "stop_at_success", "stop_at_wall_time", "stop_when_stuck"),
     "plans.evaluate": ("evaluate",),
     "plans.plan": ("Plan", "plan"),

@@ -200,6 +200,15 @@ class Config(Settings):
         return GoalSampling(self.discount, self.n_step, whole_share=self.monte_carlo_weight, fields=names)
 
 
+ESTIMATE: Any = {
+    "goal_hidden": (256, 256),
+    "critic_rate": 2e-3,
+    "average_rate": 0.0005,
+    "n_step": 1,
+    "monte_carlo_weight": 0.0,
+}
+"""For probabilities that are right: positives that only the policy made, and a critic that learns fast and is averaged
+long, of a policy that moves slowly."""
 PRESETS = {
     "fast": Config(),
     "paper": Config(
@@ -217,6 +226,7 @@ PRESETS = {
         monte_carlo_weight=0.0,
         random_negatives=False,
     ),
+    "estimate": Config(**ESTIMATE, actor_rate=3e-4),
 }
 OFFLINE_ACTOR: Any = {"actor_future_share": 1.0, "cloning_share": 0.1, "cloning_sum": True}
 OFFLINE_PAPER = replace(PRESETS["paper"], **OFFLINE_ACTOR)
@@ -231,6 +241,7 @@ OFFLINE = {
         n_step=25,
         monte_carlo_weight=0.0,
     ),
+    "estimate": replace(PRESETS["estimate"], **OFFLINE_ACTOR, discount=0.99, layer_norm=True, commanded_share=0.0),
     "paper": OFFLINE_PAPER,
     "release": replace(
         OFFLINE_PAPER, hidden=(1024,) * 4, goal_hidden=(1024,) * 4, cloning_share=0.2, cloning_sum=False

@@ -39,6 +39,7 @@ class Command:
             print(f"  {name:<26} {about}; goal spaces: {', '.join(envs.goal_spaces(name))}")
         print("\npresets\n  fast                       what works best on a CPU in minutes; the default")
         print("  paper                      the paper's hyper-parameters")
+        print("  estimate                   for probabilities that are right, rather than control (td-infonce)")
         print("  release                    those of the paper's code, where they differ (td-infonce, offline)")
         return 0
 

@@ -34,7 +34,7 @@ class Command:
     agent: str = "td-infonce"
     """Which algorithm."""
     preset: str = "fast"
-    """Where the settings start from: fast (minutes on a CPU), paper, or release (its code's; td-infonce offline)."""
+    """Where the settings start from: fast, paper, or of td-infonce estimate (right probabilities) and release."""
     seed: int = 0
     """Decides everything random."""
     seeds: str | None = None

@@ -177,7 +177,8 @@ def plan(
         data: learn offline from these: a file, a Minari id or a run folder, `Episodes`, or arrays in memory.
         agent: which algorithm.
         preset: where the settings start from: fast (minutes on a CPU), paper (the paper's hyper-parameters) or, for
-            td-infonce offline, release (those of the paper's code).
+            td-infonce, estimate (for probabilities that are right rather than control) and, offline, release (those of
+            the paper's code).
         seed: decides everything random.
         goal_space: how a state becomes a goal; None: the environment's first.
         noise: chance at each step that the observation is replaced; the true state still decides success.

@@ -71,6 +71,7 @@ class OfflineConfig(Settings):
 
 PRESETS = {
     "fast": OfflineConfig(),
+    "estimate": OfflineConfig(),
     "paper": OfflineConfig(updates=500_000, held_out=0.0, eval_episodes=50),
     "release": OfflineConfig(updates=500_000, batch_size=1024, held_out=0.0, eval_episodes=50),
 }

@@ -80,6 +80,7 @@ class OnlineConfig(Settings):
 
 PRESETS = {
     "fast": OnlineConfig(),
+    "estimate": OnlineConfig(env_steps=50_000, updates_per_env_step=1.0),
     "paper": OnlineConfig(
         env_steps=1_000_000,
         warmup_steps=10_000,

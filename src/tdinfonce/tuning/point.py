@@ -14,7 +14,16 @@ ONLINE = {
         "actor_rate": 1e-3,
     }
 }
-ONLINE["point-one-goal", "fast"] = ONLINE["point", "fast"]
+ONLINE["point", "estimate"] = {
+    "env_steps": 5_000,
+    "warmup_steps": 500,
+    "updates_per_env_step": 3.0,
+    "hidden": (128, 128),
+    "goal_hidden": (128, 128),
+    "discount": 0.8,
+}
+for preset in ("fast", "estimate"):
+    ONLINE["point-one-goal", preset] = ONLINE["point", preset]
 OFFLINE = {
     (name, "fast"): {
         "updates": 2_000,

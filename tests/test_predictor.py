@@ -46,8 +46,8 @@ def test_a_chain_where_state_is_time(how: dict[str, Any]) -> None:
     rows = 120 if "monte_carlo" in how else ROWS
     which = np.tile(np.minimum(np.arange(rows), STATES - 1), (SESSIONS, 1))
     steps = steps_of(which, STATES)
-    predictor, loss = fit(Predictor.create(0, steps, Config(**LEARNER, **how, decay=3_000)), steps, 3_000)
-    assert loss.shape == (3_000,)
+    predictor, loss = fit(Predictor.create(0, steps, Config(**LEARNER, **how, decay=4_000)), steps, 4_000)
+    assert loss.shape == (4_000,)
     transition = np.eye(STATES)[np.minimum(np.arange(STATES) + 1, STATES - 1)][:, None]
     exact = exact_occupancy(Mdp(transition), np.ones((STATES, 1)), 0.9)[:, 0]
     found = probabilities(predictor, steps, np.eye(STATES, dtype=np.float32), np.zeros((STATES, 0)))

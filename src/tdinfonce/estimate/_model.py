@@ -29,10 +29,11 @@ class Scale:
         """From the middle 80 % of each column, so that a few wild values do not squeeze the others together; from all
         of it if that is constant. A normal law gets its mean and standard deviation.
         """
-        low, centre, high = np.quantile(rows, (0.1, 0.5, 0.9), axis=0)
-        deviation = rows.std(axis=0)
-        spread = (high - low) / 2.563
-        rare = spread <= 1e-3 * deviation
+        with np.errstate(over="ignore", invalid="ignore"):
+            low, centre, high = np.quantile(rows, (0.1, 0.5, 0.9), axis=0)
+            deviation = rows.std(axis=0)
+            spread = (high - low) / 2.563
+        rare = spread == 0
         centre, spread = np.where(rare, rows.mean(axis=0), centre), np.where(rare, deviation, spread)
         return cls(centre, np.where(spread > 0, spread, 1.0))
 

@@ -64,6 +64,16 @@ class TDInfoNCE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         (2, 399)
     """
 
+    candidates_: np.ndarray
+    loss_: np.ndarray
+    _model: Model
+    _right: np.ndarray
+    """ψ of the candidates."""
+    _seen: int
+    """How many rows the candidates are a sample of."""
+    _fixed: dict[str, Any]
+    """The parameters that the weights were learned with."""
+
     def __init__(
         self,
         discount: float = 0.9,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tdinfonce.envs import make as make_env
     from tdinfonce.errors import Stopped, UserError
     from tdinfonce.estimate.calibrate import calibrate
+    from tdinfonce.estimate.series import TDInfoNCE
     from tdinfonce.plans.callbacks import Callback, progress_to, stop_at_success, stop_at_wall_time, stop_when_stuck
     from tdinfonce.plans.evaluate import evaluate
     from tdinfonce.plans.plan import Plan, plan
@@ -40,6 +41,7 @@ __all__ = [
     "Plan",
     "Run",
     "Stopped",
+    "TDInfoNCE",
     "TrainedPolicy",
     "UserError",
     "agents",
@@ -69,6 +71,7 @@ _PLACES = {
     "data": ("Episodes", "open_dataset"),
     "errors": ("Stopped", "UserError"),
     "estimate.calibrate": ("calibrate",),
+    "estimate.series": ("TDInfoNCE",),
     "plans.callbacks": ("Callback", "progress_to", "stop_at_success", "stop_at_wall_time", "stop_when_stuck"),
     "plans.evaluate": ("evaluate",),
     "plans.plan": ("Plan", "plan"),

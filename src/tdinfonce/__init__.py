@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tdinfonce.data import Episodes, open_dataset
     from tdinfonce.envs import make as make_env
     from tdinfonce.errors import Stopped, UserError
+    from tdinfonce.estimate.series import TDInfoNCE
     from tdinfonce.plans.callbacks import Callback, progress_to, stop_at_success, stop_at_wall_time, stop_when_stuck
     from tdinfonce.plans.evaluate import evaluate
     from tdinfonce.plans.plan import Plan, plan
@@ -37,6 +38,7 @@ __all__ = [
     "Plan",
     "Run",
     "Stopped",
+    "TDInfoNCE",
     "TrainedPolicy",
     "UserError",
     "agents",
@@ -63,6 +65,7 @@ _PLACES = {
     "analysis.compare": ("Comparison",),
     "data": ("Episodes", "open_dataset"),
     "errors": ("Stopped", "UserError"),
+    "estimate.series": ("TDInfoNCE",),
     "plans.callbacks": ("Callback", "progress_to", "stop_at_success", "stop_at_wall_time", "stop_when_stuck"),
     "plans.evaluate": ("evaluate",),
     "plans.plan": ("Plan", "plan"),

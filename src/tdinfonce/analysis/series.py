@@ -9,7 +9,14 @@ import numpy as np
 from tdinfonce.analysis.style import COLOURS, new_figure, save
 from tdinfonce.analysis.tabular import Results, markdown_table, select
 
-__all__ = ["METHODS", "known_process_tables", "mean_and_range", "plot_known_process"]
+__all__ = [
+    "METHODS",
+    "information_tables",
+    "known_process_tables",
+    "mean_and_range",
+    "plot_information",
+    "plot_known_process",
+]
 
 METHODS = {"td": "TD InfoNCE", "mc": "Monte Carlo InfoNCE"}
 TITLES = {
@@ -20,6 +27,8 @@ TITLES = {
 }
 COLOUR = {"td": COLOURS["td-infonce"], "mc": COLOURS["contrastive-rl"]}
 SERIES = {"whole": "-", "cut": "--"}
+WORLDS = {"chain": "Gaussian chain, by its memory", "grid": "random walk on the grid, by the discount"}
+CRITICS = {"exact": "exact critic"} | METHODS
 
 
 def mean_and_range(values: Sequence[float], digits: int = 3) -> str:
@@ -79,4 +88,42 @@ def known_process_tables(results: Results) -> list[str]:
                 rows.append([TITLES[name], f"{size:,}", *(form([r[key] for r in cell]) for cell in cells)])
         heads = [f"{METHODS[m]}, {s}" for s in SERIES for m in METHODS]
         parts += [sentence, markdown_table(["process", "rows", *heads], rows)]
+    return parts
+
+
+def plot_information(results: Results, folder: Path, title: str) -> None:
+    """Bound against exact value: a panel for each world, a line for each critic and N."""
+    worlds, counts = results.values("world"), results.values("count")
+    figure, axes = new_figure(1, len(worlds), width=5.4, height=4.2)
+    for world, axis in zip(worlds, axes[0], strict=True):
+        rows = select(results.evaluated, world=world)
+        exact = sorted({row["exact"] for row in rows})
+        axis.plot([0, exact[-1]], [0, exact[-1]], color="#999999", linewidth=1, label="bound = exact")
+        for count, dash in zip(counts, ("--", "-", ":", "-."), strict=False):
+            axis.axhline(np.log(count), color="#555555", linewidth=0.8, linestyle=":")
+            axis.annotate(f"log {count}", (0, np.log(count)), xytext=(2, 2), textcoords="offset points", fontsize=8)
+            for critic, name in CRITICS.items():
+                here = [[r["bound"] for r in select(rows, exact=x, count=count, method=critic)] for x in exact]
+                look = {"color": COLOUR.get(critic, "#222222"), "linestyle": dash, "marker": "o", "markersize": 4}
+                axis.plot(exact, [np.mean(v) for v in here], label=f"{name}, N = {count}", **look)
+        axis.set(title=WORLDS[world].partition(",")[0], xlabel="exact mutual information (nats)", ylim=(-0.3, None))
+    axes[0, 0].set_ylabel("InfoNCE bound (nats)")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.suptitle(title)
+    save(figure, folder)
+
+
+def information_tables(results: Results) -> list[str]:
+    """A table for each world: exact value, then the bound of each critic for each N."""
+    parts, counts = [], results.values("count")
+    for world in results.values("world"):
+        lines = []
+        for strength in results.values("strength", world=world):
+            rows = select(results.evaluated, world=world, strength=strength)
+            cells = ([r["bound"] for r in select(rows, count=n, method=critic)] for n in counts for critic in CRITICS)
+            lines.append([f"{strength:g}", f"{rows[0]['exact']:.3f}", *(mean_and_range(v, 2) for v in cells)])
+        heads = [f"{name}, N = {n}" for n in counts for name in CRITICS.values()]
+        parts += [f"{WORLDS[world]}:".capitalize(), markdown_table(["", "exact", *heads], lines)]
+        parts.append(f"Ceilings: {', '.join(f'log {n} = {np.log(n):.2f}' for n in counts)}.")
     return parts

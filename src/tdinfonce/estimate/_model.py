@@ -68,6 +68,57 @@ class Model:
         )
         return cls(scale, left, right, float(np.exp(critic.log_temperature)))
 
+    def fill(self, critic: Any) -> Any:
+        """A critic of the same sizes with these weights."""
+        import equinox as eqx
+        import jax
+        import jax.numpy as jnp
+
+        def nodes(c: Any) -> list[Any]:
+            return [c.left[0].weights, c.left[0].biases, c.right[0].weights, c.right[0].biases, c.log_temperature]
+
+        layers = [part for tower in (self.left, self.right) for part in zip(*tower, strict=True)]
+        weights = jax.tree.map(lambda x: jnp.array(x, jnp.float32), [*layers, np.log(self.temperature)])
+        return eqx.tree_at(nodes, critic, weights)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it by name."""
+        found = {"centre": self.scale.centre, "spread": self.scale.spread, "temperature": np.array([self.temperature])}
+        for side, layers in (("left", self.left), ("right", self.right)):
+            for i, (weight, bias) in enumerate(layers):
+                found |= {f"{side}.{i}.weight": weight, f"{side}.{i}.bias": bias}
+        return found
+
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, np.ndarray], features: int) -> Self:
+        """What `arrays` wrote; raises KeyError or ValueError if it is something else."""
+        left, right = (_layers(arrays, side, features) for side in ("left", "right"))
+        if left[-1][1].shape != right[-1][1].shape:
+            raise ValueError("its representations differ in length")
+        scale = Scale(_shaped(arrays, "centre", (features,)), _shaped(arrays, "spread", (features,)))
+        temperature = float(_shaped(arrays, "temperature", (1,))[0])
+        if not temperature > 0 or not (scale.spread > 0).all():
+            raise ValueError("temperature and spread must be positive")
+        return cls(scale, left, right, temperature)
+
+
+def _layers(arrays: dict[str, np.ndarray], side: str, width: int) -> Layers:
+    count = sum(name.startswith(f"{side}.") for name in arrays) // 2
+    found: Layers = []
+    for i in range(max(count, 1)):
+        bias = arrays[f"{side}.{i}.bias"]
+        weight = _shaped(arrays, f"{side}.{i}.weight", (width, bias.size))
+        found.append((weight, _shaped(arrays, f"{side}.{i}.bias", (bias.size,))))
+        width = bias.size
+    return found
+
+
+def _shaped(arrays: dict[str, np.ndarray], name: str, shape: tuple[int, ...]) -> np.ndarray:
+    array = arrays[name]
+    if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite numbers of shape {list(shape)}; its shape is {list(array.shape)}")
+    return array
+
 
 def _tower(layers: Layers, x: np.ndarray) -> np.ndarray:
     for weight, bias in layers[:-1]:

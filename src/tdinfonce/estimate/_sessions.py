@@ -1,5 +1,6 @@
-"""What `TDInfoNCE` is given, as one matrix with the lengths of its sessions. scikit-learn's rules, messages of one line."""
+"""What `TDInfoNCE` is given, as one matrix and the lengths of its sessions. Bad input gets one line, a ValueError."""
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from tdinfonce.errors import UserError
 
-__all__ = ["InvalidInput", "Sessions", "read_rows", "read_sessions"]
+__all__ = ["InvalidInput", "Sessions", "blocks", "read_rows", "read_sessions"]
 
 
 class InvalidInput(UserError, ValueError):
@@ -55,7 +56,10 @@ def read_sessions(estimator: Any, X: Any, groups: Any, *, reset: bool) -> Sessio
 def read_rows(estimator: Any, X: Any, name: str = "X") -> np.ndarray:
     """States to answer for; of a list of sessions, one behind the other."""
     parts = X if is_list_of_sessions(X) else [X]
-    return np.concatenate([_read(estimator, part, name, False) for part in parts])
+    with warnings.catch_warnings():
+        # Who fitted a table may ask about a state or a place that is just numbers.
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        return np.concatenate([_read(estimator, part, name, False) for part in parts])
 
 
 def is_list_of_sessions(X: Any) -> bool:
@@ -78,10 +82,8 @@ def _read(estimator: Any, X: Any, name: str, reset: bool) -> np.ndarray:
     if not np.isfinite(rows).all():
         row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
         what = "NaN" if np.isnan(rows[row, column]) else "inf"
-        column_names = getattr(X, "columns", range(rows.shape[1]))
-        raise InvalidInput(
-            f"{name} holds {what} in row {row}, column {column_names[column]!r}; fill such gaps, or cut the series there"
-        )
+        place = f"row {row}, column {getattr(X, 'columns', range(rows.shape[1]))[column]!r}"
+        raise InvalidInput(f"{name} holds {what} in {place}; fill such gaps, or cut the series there")
     return rows
 
 

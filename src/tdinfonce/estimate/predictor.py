@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax import Array
 
 from tdinfonce import losses
@@ -56,10 +57,10 @@ class Predictor(eqx.Module):
         return loss, {"loss": loss}
 
     @classmethod
-    def create(cls, seed: int, steps: Steps, config: Config) -> Self:
-        """One that has not learned yet."""
+    def create(cls, seed: int, steps: Steps, config: Config, critic: ContrastiveCritic | None = None) -> Self:
+        """One that has not learned yet, or begins with what ``critic`` has learned."""
         key, first = jax.random.split(jax.random.PRNGKey(seed))
-        critic = ContrastiveCritic(
+        critic = critic or ContrastiveCritic(
             first,
             steps.state.shape[1] + steps.action.shape[1],
             steps.place.shape[1],
@@ -68,13 +69,26 @@ class Predictor(eqx.Module):
             members=config.critics,
             temperature=config.temperature,
         )
-        learner = AveragedLearner.begin(critic, Adam(config.learning_rate), 1e-9)
+        optimiser = Cosine(config.learning_rate, config.decay) if config.decay else Adam(config.learning_rate)
+        learner = AveragedLearner.begin(critic, optimiser, 1e-9)
         return cls(config, key, learner, copy(critic))
 
     def logits(self, state: Array, action: Array, place: Array) -> Array:
         """f(s, a, u) of the averaged critic: rows are s and a, columns the places u."""
         critic = self.critic.average
         return smallest(logits(critic.embed(state, action), critic.embed_goal(place)))
+
+
+@dataclass(frozen=True)
+class Cosine(Adam):
+    """Adam whose learning rate falls to 0 over a number of updates, as a half cosine."""
+
+    updates: int
+
+    def at(self, updates: Any) -> optax.GradientTransformation:
+        """The step that follows so many updates."""
+        done = jnp.minimum(jnp.asarray(updates, jnp.float32) / self.updates, 1)
+        return optax.adam(self.rate * 0.5 * (1 + jnp.cos(jnp.pi * done)))
 
 
 class Draw(NamedTuple):
@@ -145,6 +159,7 @@ class Config(Settings):
     temperature: float = setting(0.05, "Of the logits at first.", above=0, high=1e6)
     batch_size: int = setting(256, "Transitions of an update.", low=2, high=10**5)
     learning_rate: float = setting(1e-3, "Of Adam.", above=0, high=1)
+    decay: int = setting(0, "Updates over which the learning rate falls to 0, as a half cosine; 0: it stays.")
     target_rate: float = setting(0.02, "How far the target moves to the critic at each update.", above=0, high=1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from tdinfonce import seeding
 from tdinfonce.errors import UserError
 from tdinfonce.estimate._model import Model, Scale
+from tdinfonce.estimate._model_file import read_model, write_model
 from tdinfonce.estimate._sessions import InvalidInput, Sessions, blocks, read_rows, read_sessions
 from tdinfonce.occupancy import Estimate, Occupancy
 from tdinfonce.system.machine import memory
@@ -20,6 +22,8 @@ from tdinfonce.system.progress import Progress
 
 __all__ = ["TDInfoNCE"]
 
+FIXED = ("discount", "dim", "method", "n_step", "hidden")
+"""Parameters that the weights depend on."""
 CHUNK = 250
 """Updates between two lines of progress."""
 
@@ -101,7 +105,9 @@ class TDInfoNCE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self._learn(X, groups, fresh=True)
 
     def partial_fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        """Go on learning, from these rows alone. The scale of the columns stays that of the first rows."""
+        """Make ``updates`` more gradient steps, on these rows alone. The scale of the columns stays that of the first
+        rows; `candidates_` become a sample of all.
+        """
         return self._learn(X, groups, fresh=not hasattr(self, "_model"))
 
     def transform(self, X: Any) -> np.ndarray:
@@ -128,7 +134,7 @@ class TDInfoNCE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         places, right = self._candidates(candidates)
         if len(rows) * len(places) * 24 > (memory() or 2**40) // 2:
             raise InvalidInput(f"{len(rows):,} rows of {len(places):,} weights do not fit into memory; ask for fewer")
-        return Occupancy.of_logits(places, self._model.embed(rows) @ right.T, self.discount)
+        return Occupancy.of_logits(places, self._model.embed(rows) @ right.T, self._fixed["discount"])
 
     def value(self, X: Any, reward: Callable[[np.ndarray], Any]) -> Estimate:
         """The expected discounted sum of a reward of the rows to come, beginning with the next, for each row of ``X``.
@@ -142,7 +148,9 @@ class TDInfoNCE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         places, right = self._candidates(None)
         rewards = reward(places)
         parts = [
-            Occupancy.of_logits(places, self._model.embed(rows[part]) @ right.T, self.discount).value(lambda _: rewards)
+            Occupancy.of_logits(places, self._model.embed(rows[part]) @ right.T, self._fixed["discount"]).value(
+                lambda _: rewards
+            )
             for part in blocks(len(rows), len(places))
         ]
         return Estimate(*(np.concatenate(x) for x in zip(*parts, strict=True)))
@@ -164,10 +172,24 @@ class TDInfoNCE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         left, right = self._model.embed(sessions.rows), self._model.embed_place(sessions.rows)
         later, weight = np.zeros_like(right), np.zeros(len(right))
         for row in sessions.moments[::-1]:
-            later[row] = right[row + 1] + self.discount * later[row + 1]
-            weight[row] = 1 + self.discount * weight[row + 1]
+            later[row] = right[row + 1] + self._fixed["discount"] * later[row + 1]
+            weight[row] = 1 + self._fixed["discount"] * weight[row + 1]
         normaliser = np.concatenate([self._log_normaliser(left[p]) for p in blocks(len(left), len(self.candidates_))])
         return float((np.sum(left * later) - weight @ normaliser) / weight.sum())
+
+    def save(self, path: str | Path) -> None:
+        """Write what it answers by to one file: arrays (safetensors) and JSON, nothing that could run."""
+        check_is_fitted(self)
+        write_model(Path(path), self)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """What `save` wrote. It answers bit for bit as before; `partial_fit` begins with a fresh optimiser.
+
+        Raises:
+            UserError: the file is not one of these, or damaged.
+        """
+        return read_model(Path(path), cls)
 
     @property
     def _n_features_out(self) -> int:
@@ -199,23 +221,33 @@ class TDInfoNCE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         from tdinfonce.estimate.predictor import Predictor
 
         sessions = read_sessions(self, X, groups, reset=fresh)
-        config, count, keep = self._config()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        config, n_candidates = self._config(), whole_number("n_candidates", self.n_candidates)
+        fixed = {name: getattr(self, name) for name in FIXED}
+        if not fresh and fixed != self._fixed:
+            raise InvalidInput(f"{', '.join(FIXED)} must stay as they were; to change them call fit")
         scale = Scale.of(sessions.rows) if fresh else self._model.scale
         if not np.isfinite(scale.spread).all():
             raise InvalidInput("X holds numbers too large to be scaled; divide them first")
         if fresh and (sessions.rows == sessions.rows[0]).all():
             raise InvalidInput("all rows of X are equal: there is nothing to learn")
-        steps = _steps(sessions, scale)
-        predictor = Predictor.create(seed, steps, config) if fresh else self._predictor
-        self._predictor, self.loss_ = self._run(predictor, steps, count)
-        self._model = Model.of_critic(scale, self._predictor.critic.average)
+        seen = 0 if fresh else self._seen
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        steps, first = _steps(sessions, scale), seeding.derive(seed, "series", seen)
+        predictor = Predictor.create(first, steps, config)
+        if not fresh:
+            predictor = Predictor.create(first, steps, config, self._model.fill(predictor.target))
+        predictor, self.loss_ = self._run(predictor, steps, config.decay)
+        self._model, self._fixed = Model.of_critic(scale, predictor.critic.average), fixed
         self.n_step_ = None if self.method == "mc" else config.n_step
-        self._keep(sessions.next_rows, keep, seeding.generator(seed, "candidates"), fresh=fresh)
+        old = sessions.rows[:0] if fresh else self.candidates_
+        rng = seeding.generator(seed, "candidates", seen)
+        self.candidates_ = merge_samples(old, seen, sessions.next_rows, n_candidates, rng)
+        self._seen = seen + len(sessions.moments)
+        self._right = self._model.embed_place(self.candidates_)
         return self
 
-    def _config(self) -> tuple[Any, int, int]:
-        """The predictor's settings, and the numbers of updates and candidates, checked."""
+    def _config(self) -> Any:
+        """The predictor's settings, checked."""
         from tdinfonce.estimate.predictor import Config
         from tdinfonce.settings import apply
 
@@ -223,19 +255,15 @@ class TDInfoNCE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise InvalidInput(f"method must be 'td' or 'mc'; got {self.method!r}")
         if self.method == "mc" and self.n_step is not None:
             raise InvalidInput("n_step belongs to method='td'; method='mc' never bootstraps")
-        for name in ("updates", "n_candidates"):
-            number = getattr(self, name)
-            if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 1 <= number <= 10**9:
-                raise InvalidInput(f"{name} must be a whole number of at least 1; got {number!r}")
         try:
             config = apply([Config()], {"discount": self.discount})[0]
             n_step = max(1, round(0.5 / (1 - config.discount))) if self.n_step is None else self.n_step
             settings = {"n_step": n_step, "hidden": self.hidden, "representation_size": self.dim}
             settings |= {"batch_size": self.batch_size, "learning_rate": self.learning_rate}
-            config = apply([config], settings | {"monte_carlo": self.method == "mc"})[0]
+            settings |= {"monte_carlo": self.method == "mc", "decay": whole_number("updates", self.updates)}
+            return apply([config], settings)[0]
         except UserError as error:
             raise InvalidInput(str(error).replace("representation_size", "dim")) from error
-        return config, int(self.updates), int(self.n_candidates)
 
     def _run(self, predictor: Any, steps: Any, updates: int) -> tuple[Any, np.ndarray]:
         from tdinfonce.estimate.predictor import fit
@@ -254,18 +282,21 @@ class TDInfoNCE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             progress.__exit__(None, None, None)
         return predictor, np.array(losses)
 
-    def _keep(self, rows: np.ndarray, most: int, rng: np.random.Generator, *, fresh: bool) -> None:
-        """Keep candidates: a uniform sample of all that was seen."""
-        old, before = (rows[:0], 0) if fresh else (self.candidates_, self._seen)
-        self._seen = before + len(rows)
-        count = min(most, len(old) + len(rows))
-        new = int(rng.hypergeometric(len(rows), before, count)) if before else count
-        new = min(max(new, count - len(old)), len(rows))
-        kept = rng.choice(len(old), count - new, replace=False)
-        self.candidates_ = np.concatenate(
-            [old[np.sort(kept)], rows[np.sort(rng.choice(len(rows), new, replace=False))]]
-        )
-        self._right = self._model.embed_place(self.candidates_)
+
+def whole_number(name: str, number: Any) -> int:
+    """A parameter that counts something."""
+    if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 1 <= number <= 10**9:
+        raise InvalidInput(f"{name} must be a whole number of at least 1; got {number!r}")
+    return int(number)
+
+
+def merge_samples(old: np.ndarray, seen: int, rows: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """A uniform sample of at most so many rows: of the new ones, and of those seen before, of which ``old`` is one."""
+    count = min(most, len(old) + len(rows))
+    new = int(rng.hypergeometric(len(rows), seen, count)) if seen else count
+    new = min(max(new, count - len(old)), len(rows))
+    kept, added = (np.sort(rng.choice(len(x), n, replace=False)) for x, n in ((old, count - new), (rows, new)))
+    return np.concatenate([old[kept], rows[added]])
 
 
 def _steps(sessions: Sessions, scale: Scale) -> Any:

@@ -7,7 +7,7 @@ discounted future: k ≥ 1 steps ahead with chance (1 - discount) · discount **
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import erf, pi, sqrt
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,14 +31,20 @@ def cut(series: np.ndarray, rows: int) -> list[np.ndarray]:
 class Process(Protocol):
     """A process in discrete time, in equilibrium."""
 
-    name: str
-    """For figures and tables."""
-    starts: np.ndarray
-    """``[starts, size]``, the states from which is asked."""
-    places: np.ndarray
-    """``[places, size]``."""
-    radius: float
-    """How near to a place is near."""
+    @property
+    def starts(self) -> np.ndarray:
+        """``[starts, size]``, the states from which is asked."""
+        ...
+
+    @property
+    def places(self) -> np.ndarray:
+        """``[places, size]``."""
+        ...
+
+    @property
+    def radius(self) -> float:
+        """How near to a place is near."""
+        ...
 
     def simulate(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         """A series ``[rows, size]``."""
@@ -57,7 +63,6 @@ class Process(Protocol):
 class OrnsteinUhlenbeck:
     """x' = a x + sqrt(1 - a²) ε, with equilibrium N(0, 1). Truth: sums of normal distributions."""
 
-    name: str = "Ornstein–Uhlenbeck"
     memory: float = 0.9
     starts = np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
     places = np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
@@ -90,7 +95,6 @@ class OrnsteinUhlenbeck:
 class DoubleWell:
     """x' = x + h (x - x³) + sqrt(2 h T) ε, wells at -1 and 1. Truth: a transition matrix on a fine grid."""
 
-    name: str = "double well"
     step: float = 0.15
     temperature: float = 0.25
     cells: int = 1200
@@ -131,7 +135,6 @@ class DoubleWell:
 class Ring:
     """A random walk on a circle with a drift, seen as (cos, sin). Truth: a Fourier series."""
 
-    name: str = "walk on a ring"
     drift: float = 0.15
     spread: float = 0.3
     terms: int = 200
@@ -175,7 +178,6 @@ class Ring:
 class Pendulum:
     """A damped pendulum that is kicked at random, seen as (cos, sin, speed). Truth: many simulations of each start."""
 
-    name: str = "noisy pendulum"
     step: float = 0.15
     damping: float = 0.3
     kick: float = 1.0
@@ -232,10 +234,10 @@ PROCESSES: dict[str, Process] = {
 """By name."""
 
 
-def _recursion(x: float, noise: np.ndarray, move: Callable[[float], object]) -> np.ndarray:
+def _recursion(x: float, noise: np.ndarray, move: Callable[[Any], Any]) -> np.ndarray:
     found = np.empty(len(noise))
     for t, kick in enumerate(noise):
-        x = move(x) + kick  # type: ignore[operator]
+        x = move(x) + kick
         found[t] = x
     return found
 

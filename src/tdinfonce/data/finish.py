@@ -1,6 +1,6 @@
 """From what a reader found to episodes that can be trusted: every value is looked at, block by block."""
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -45,8 +45,8 @@ def finish(
     action, units = normalise_actions(raw, action_bounds, default_bounds, _steps(raw), memory_limit)
     action[raw.start + raw.length] = 0.0
     arrays = (raw.observation, achieved, action, raw.start, raw.length, _goals(raw, achieved, goal_field))
-    known: Any = {"action_low": units.low, "action_high": units.high, "actions": units.choices}
-    return Episodes(*arrays, **known, commanded=raw.goal is not None)
+    episodes = Episodes(*arrays, action_low=units.low, action_high=units.high, actions=units.choices)
+    return replace(episodes, commanded=raw.goal is not None)
 
 
 def _steps(raw: Raw) -> np.ndarray:

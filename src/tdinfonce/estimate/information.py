@@ -67,9 +67,11 @@ class GaussianChain:
         """log p(second | first) / p(second), of arrays ``[..., size]``."""
         kept = self.memory ** np.arange(1, horizon(self.discount) + 1)
         chance = (1 - self.discount) * self.discount ** np.arange(len(kept))
-        top, total = np.full(np.broadcast_shapes(first.shape, second.shape)[:-1], -np.inf), 0.0
+        product = np.einsum("...d,...d->...", first, second)
+        long, wide = np.square(first).sum(axis=-1), np.square(second).sum(axis=-1)
+        top, total = np.full(product.shape, -np.inf), 0.0
         for a, weight in zip(kept, chance / chance.sum(), strict=True):
-            gap = np.square(second - a * first).sum(axis=-1) / (1 - a**2) - np.square(second).sum(axis=-1)
+            gap = (a**2 * (long + wide) - 2 * a * product) / (1 - a**2)  # |y - a x|² / (1 - a²) - |y|²
             term = np.log(weight) - 0.5 * (gap + self.size * np.log1p(-(a**2)))
             new = np.maximum(top, term)
             total, top = total * np.exp(top - new) + np.exp(term - new), new
@@ -138,7 +140,7 @@ class Information:
     """N of the bound; its ceiling is log N."""
     rows: int = 50_000
     """Of the series that is learned from."""
-    pairs: int = 2_000
+    pairs: int = 1_000
     """Of the test."""
     updates: int = 3_000
     """Of each fit."""

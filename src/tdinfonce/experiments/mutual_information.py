@@ -24,7 +24,7 @@ def report(folder: Path) -> None:
     parts = [
         "In nats, between a state and its discounted future; mean [smallest, largest] over seeds. A critic's bound is "
         "at most log N in the mean, however much there is to know. It is measured on pairs that were not learned from, "
-        "and drawn from 2,000 pairs, so it scatters about its mean. The paper has the bound in App. B, and no numbers.",
+        "and drawn from 1,000 pairs, so it scatters about its mean. The paper has the bound in App. B, and no numbers.",
         *draw.information_tables(results),
     ]
     write_table(folder, TITLE, parts)

@@ -116,7 +116,7 @@ def test_stitching_is_compared_at_one_budget() -> None:
     for agent in ("td-infonce", "contrastive-rl", "qrl"):
         plan = planned("pointmaze-medium-far", agent, "fast", 0, data="data")
         assert plan.agent_config.actor_future_share == 0.5, "far goals are nobody's future"
-    for env, ahead, cloning in (("pointmaze-medium-far", 50, 0.5), ("antmaze-umaze", 25, 0.1)):
+    for env, ahead, cloning in (("pointmaze-medium-far", 25, 0.5), ("antmaze-umaze", 25, 0.1)):
         config = planned(env, "td-infonce", "fast", 0, data="data").agent_config
         assert (config.n_step, config.cloning_share) == (ahead, cloning)
 

@@ -201,8 +201,8 @@ class TrainedPolicy:
     def mutual_information(self, data: Any, goal: Any = None, *, candidates: int = 1024, seed: int = 0) -> Information:
         """How much a state and an action tell of their discounted future in these data, in nats: InfoNCE's lower bound.
 
-        The bound holds for any critic and any data, and cannot exceed log ``candidates``. It is near the truth if the
-        data are of the process that the critic has learned to predict.
+        The bound cannot exceed log ``candidates``. It holds for any data that the run has not learned from (of others
+        the critic may know too much), and is near the truth if the critic has learned to predict their process.
 
         Args:
             data: episodes, arrays, or a file, as for `tdinfonce.train`.

@@ -345,7 +345,7 @@ def test_bad_input_without_data(words: list[str], message: str, capsys: pytest.C
 
 
 LEAKING: dict[str, Any] = {"commanded_share": 0.2, "actor_future_share": 0.5, "monte_carlo_weight": 0.1}
-SHORT: dict[str, Any] = {"updates": 2, "updates_per_call": 1, "batch_size": 16, "hidden": (8,), "goal_hidden": (8,)}
+FEW: dict[str, Any] = {"updates": 2, "updates_per_call": 1, "batch_size": 16, "hidden": (8,), "goal_hidden": (8,)}
 
 
 @pytest.mark.parametrize(
@@ -370,13 +370,13 @@ def test_goals_that_nobody_commanded_do_not_tell_the_future(
 
     said = r"name no commanded goals.*set commanded_share=0, or monte_carlo_weight=0$"
     with pytest.raises(UserError, match=said) if leaks else contextlib.nullcontext():
-        tdinfonce.train(data=data, out=tmp_path / "run", loggers=(), **SHORT | settings)
+        tdinfonce.train(data=data, out=tmp_path / "run", loggers=(), **FEW | settings)
     assert (tmp_path / "run").exists() == (not leaks)
 
 
 def test_a_run_that_was_begun_with_such_goals_goes_on(tmp_path: Path) -> None:
     walks = random_walks().chosen(np.arange(20))
-    arguments = LEAKING | SHORT | {"out": tmp_path / "run", "loggers": ()}
+    arguments = LEAKING | FEW | {"out": tmp_path / "run", "loggers": ()}
     tdinfonce.train(data=walks, **arguments)
     (tmp_path / "run" / "COMPLETE").unlink()
     tdinfonce.train(data=dataclasses.replace(walks, commanded=False), **arguments)

@@ -3,7 +3,7 @@
 Each module has ``Config``, ``Agent`` (see `tdinfonce.types.Agent` for the contract) and presets: ``PRESETS`` for
 online training, ``OFFLINE`` for training on stored data. One that only learns offline has no ``PRESETS``; one without
 ``OFFLINE`` uses its ``PRESETS`` there. ``ONLINE_TRAINING`` and ``OFFLINE_TRAINING`` are what it changes in a preset of
-the training.
+the training. ``EARLIER`` is what runs did whose version did not know a setting yet.
 """
 
 import importlib

@@ -30,7 +30,7 @@ from tdinfonce.networks.learner import AveragedLearner, copy, polyak
 from tdinfonce.settings import Settings, setting
 from tdinfonce.types import Batch, EnvSpec, GoalSampling, InputScale, Metrics
 
-__all__ = ["OFFLINE", "PRESETS", "Agent", "Config"]
+__all__ = ["EARLIER", "OFFLINE", "PRESETS", "Agent", "Config"]
 
 NEVER = -1e9
 """A logit whose softmax is zero, and that zero times it is still zero."""
@@ -228,6 +228,8 @@ PRESETS = {
     ),
     "estimate": Config(**ESTIMATE, actor_rate=3e-4),
 }
+EARLIER = {"random_negatives": False}
+"""What runs did whose version did not know a setting yet."""
 OFFLINE_ACTOR: Any = {"actor_future_share": 1.0, "cloning_share": 0.1, "cloning_sum": True}
 OFFLINE_PAPER = replace(PRESETS["paper"], **OFFLINE_ACTOR)
 OFFLINE = {

@@ -223,7 +223,7 @@ def _arrow(column: Any) -> np.ndarray:
 def _read_npy(path: Path) -> Columns:
     try:
         with open_plain(path) as file:
-            array = np.load(file, allow_pickle=False)
+            array = np.load(file)
     except (OSError, ValueError, EOFError, SyntaxError, MemoryError) as error:
         raise refuse(str(path), "", f"is no array of plain numbers, or cut short ({error})") from error
     if not isinstance(array, np.ndarray) or array.ndim not in (1, 2):

@@ -264,7 +264,8 @@ def read_plan(path: str | Path) -> tuple[Plan, EnvSpec | None]:
         if kind is None:
             raise UserError(f"{place} is not a training run (its {file.name} is of another kind)")
         spec = _read_spec(stored.pop("spec", None))
-        agent_config = from_json(agents.load(stored["agent"]).Config, stored.pop("agent_config"))
+        agent = agents.load(stored["agent"])
+        agent_config = from_json(agent.Config, getattr(agent, "EARLIER", {}) | stored.pop("agent_config"))
         training = from_json(kind, stored.pop("training"))
         if set(stored) & set(TRANSIENT):
             raise ValueError("a plan on disk holds names and numbers only")

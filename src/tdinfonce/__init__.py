@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tdinfonce.data import Episodes, open_dataset
     from tdinfonce.envs import make as make_env
     from tdinfonce.errors import Stopped, UserError
+    from tdinfonce.estimate.off_policy import PolicyEstimate, estimate
     from tdinfonce.plans.callbacks import Callback, progress_to, stop_at_success, stop_at_wall_time, stop_when_stuck
     from tdinfonce.plans.evaluate import evaluate
     from tdinfonce.plans.plan import Plan, plan
@@ -35,12 +36,14 @@ __all__ = [
     "Episodes",
     "Logger",
     "Plan",
+    "PolicyEstimate",
     "Run",
     "Stopped",
     "TrainedPolicy",
     "UserError",
     "agents",
     "compare",
+    "estimate",
     "evaluate",
     "load",
     "losses",
@@ -58,11 +61,12 @@ __all__ = [
     "wandb_logger",
 ]
 
-_ROOMS = ("agents", "losses", "tabular")
+_ROOMS = ("agents", "estimate", "losses", "tabular")
 _PLACES = {
     "analysis.compare": ("Comparison",),
     "data": ("Episodes", "open_dataset"),
     "errors": ("Stopped", "UserError"),
+    "estimate.off_policy": ("PolicyEstimate",),
     "plans.callbacks": ("Callback", "progress_to", "stop_at_success", "stop_at_wall_time", "stop_when_stuck"),
     "plans.evaluate": ("evaluate",),
     "plans.plan": ("Plan", "plan"),

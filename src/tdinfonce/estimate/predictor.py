@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax import Array
 
 from tdinfonce import losses
@@ -42,6 +43,8 @@ class Predictor(eqx.Module):
         c = self.config
         batch = steps.draw(key, c)
         left = critic.embed(batch.state, batch.action)
+        if steps.counts is not None:
+            return self._whole_loss(critic, steps, batch, left)
         right = critic.embed_goal(jnp.concatenate([batch.near, batch.random]))
         near, random = tuple(r[: c.batch_size] for r in right), tuple(r[c.batch_size :] for r in right)
         # The positive competes with random states: it takes the place of the one that has its number.
@@ -55,11 +58,23 @@ class Predictor(eqx.Module):
         loss = jnp.mean(jnp.stack(terms))
         return loss, {"loss": loss}
 
+    def _whole_loss(
+        self, critic: ContrastiveCritic, steps: Steps, batch: Draw, left: tuple[Array, ...]
+    ) -> tuple[Array, dict[str, Array]]:
+        """The limit of many candidates: every state is one, as often as it is a random state."""
+        future = self.target.embed(batch.later_state, batch.later_action)
+        target_logits = smallest(logits(future, self.target.embed_goal(steps.place)))
+        grouped = {"next_counts": steps.counts, "random_counts": steps.counts, "positive": batch.positive}
+        members = logits(left, critic.embed_goal(steps.place))
+        terms = [losses.td_infonce(x, x, target_logits, discount=batch.discount, **grouped) for x in members]
+        loss = jnp.mean(jnp.stack(terms))
+        return loss, {"loss": loss}
+
     @classmethod
-    def create(cls, seed: int, steps: Steps, config: Config) -> Self:
-        """One that has not learned yet."""
+    def create(cls, seed: int, steps: Steps, config: Config, critic: ContrastiveCritic | None = None) -> Self:
+        """One that has not learned yet, or begins with what ``critic`` has learned."""
         key, first = jax.random.split(jax.random.PRNGKey(seed))
-        critic = ContrastiveCritic(
+        critic = critic or ContrastiveCritic(
             first,
             steps.state.shape[1] + steps.action.shape[1],
             steps.place.shape[1],
@@ -68,13 +83,30 @@ class Predictor(eqx.Module):
             members=config.critics,
             temperature=config.temperature,
         )
-        learner = AveragedLearner.begin(critic, Adam(config.learning_rate), 1e-9)
+        optimiser = Cosine(config.learning_rate, config.decay) if config.decay else Adam(config.learning_rate)
+        learner = AveragedLearner.begin(critic, optimiser, 1e-9)
         return cls(config, key, learner, copy(critic))
 
     def logits(self, state: Array, action: Array, place: Array) -> Array:
         """f(s, a, u) of the averaged critic: rows are s and a, columns the places u."""
         critic = self.critic.average
         return smallest(logits(critic.embed(state, action), critic.embed_goal(place)))
+
+
+@dataclass(frozen=True)
+class Cosine(Adam):
+    """Adam whose learning rate falls to 0 over a number of updates, as a half cosine."""
+
+    updates: int
+
+    def at(self, updates: Any) -> optax.GradientTransformation:
+        """The step that follows so many updates."""
+        done = jnp.minimum(jnp.asarray(updates, jnp.float32) / self.updates, 1)
+        return optax.adam(self.rate * 0.5 * (1 + jnp.cos(jnp.pi * done)))
+
+
+FOREVER = 10**6
+"""Steps that a session makes in a state that it never leaves."""
 
 
 class Draw(NamedTuple):
@@ -87,6 +119,8 @@ class Draw(NamedTuple):
     later_state: Array
     later_action: Array
     discount: Array
+    positive: Array
+    """Which state `near` is."""
 
 
 class Steps(NamedTuple):
@@ -106,6 +140,10 @@ class Steps(NamedTuple):
     """``[transitions]``, the rows that have a next one."""
     left: Array
     """``[transitions]``, how many later rows their session has."""
+    absorbed: Array | None = None
+    """``[transitions]``, whether their session stays in its last state for ever: then that state may be a moment."""
+    counts: Array | None = None
+    """``[states]``, how many transitions lead to each. Given: all states are candidates, and none has to be drawn."""
 
     def draw(self, key: Array, config: Config) -> Draw:
         """A batch: transitions and random states uniformly, near states by the truncated geometric law."""
@@ -113,14 +151,16 @@ class Steps(NamedTuple):
         first, near, other, policy = jax.random.split(key, 4)
         drawn = jax.random.randint(first, (size,), 0, len(self.moment))
         row, left = self.moment[drawn], self.left[drawn]
-        steps = left if config.monte_carlo else jnp.minimum(left, config.n_step)
+        lasting = left if self.absorbed is None else jnp.where(self.absorbed[drawn], FOREVER, left)
+        steps = lasting if config.monte_carlo else jnp.minimum(lasting, config.n_step)
         mass = -jnp.expm1(steps * jnp.log(gamma)) if gamma > 0 else jnp.ones(size)
         ahead = jnp.log1p(-jax.random.uniform(near, (size,)) * mass) / jnp.log(gamma) if gamma > 0 else jnp.zeros(size)
         ahead = jnp.clip(1 + ahead.astype(jnp.int32), 1, steps)
         # A random state is any that is the next one of some transition: their law is the chance that ratios are of.
-        random = self.moment[jax.random.randint(other, (size,), 0, len(self.moment))] + 1
+        other = jax.random.randint(other, (size,), 0, len(self.moment))
+        random = self.moment[other] + jnp.minimum(self.left[other], 1)
         chosen = jax.random.randint(policy, (size,), 0, len(self.policy_action))
-        later = row + steps
+        ahead, later = jnp.minimum(ahead, left), row + jnp.minimum(steps, left)
         return Draw(
             self.state[self.which[row]],
             self.action[row],
@@ -129,6 +169,7 @@ class Steps(NamedTuple):
             self.state[self.which[later]],
             self.policy_action[chosen, later],
             jnp.zeros(size) if config.monte_carlo else gamma ** steps.astype(jnp.float32),
+            self.which[row + ahead],
         )
 
 
@@ -145,6 +186,7 @@ class Config(Settings):
     temperature: float = setting(0.05, "Of the logits at first.", above=0, high=1e6)
     batch_size: int = setting(256, "Transitions of an update.", low=2, high=10**5)
     learning_rate: float = setting(1e-3, "Of Adam.", above=0, high=1)
+    decay: int = setting(0, "Updates over which the learning rate falls to 0, as a half cosine; 0: it stays.")
     target_rate: float = setting(0.02, "How far the target moves to the critic at each update.", above=0, high=1)
 
 

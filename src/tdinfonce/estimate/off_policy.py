@@ -345,6 +345,8 @@ class PolicyEstimate:
         total = np.zeros((len(state), later.shape[1]))
         for action, chance in zip(chosen.action, chosen.chance, strict=True):
             on = np.flatnonzero(chance > 0)
+            if not len(on):
+                continue
             now = rewards.of(state[on], action[on])
             total[on] += chance[on, None] * (now + scale * member.expectation(code[on], action[on], place, later))
         return total

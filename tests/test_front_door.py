@@ -309,7 +309,13 @@ def test_what_is_public_is_documented_with_an_example() -> None:
 
 EXAMPLES = ["tdinfonce", *(f"tdinfonce.{name}" for name in ("seeding", "settings", "types", "envs", "data.source"))]
 EXAMPLES += [f"tdinfonce.plans.{name}" for name in ("plan", "train", "run", "policy", "evaluate", "callbacks")]
-EXAMPLES += ["tdinfonce.runs.loggers", "tdinfonce.scale.compare", "tdinfonce.data.arrays", "tdinfonce.errors"]
+EXAMPLES += [
+    "tdinfonce.estimate.series",
+    "tdinfonce.runs.loggers",
+    "tdinfonce.scale.compare",
+    "tdinfonce.data.arrays",
+    "tdinfonce.errors",
+]
 
 
 @pytest.mark.parametrize("module", EXAMPLES)
@@ -322,6 +328,7 @@ def test_the_examples_of_docstrings_run(module: str) -> None:
 
 def test_importing_is_cheap() -> None:
     """No heavy library is imported before it is needed; how long it takes is for the bench to say."""
-    code = "import sys, tdinfonce; print([m for m in ('jax', 'numpy', 'matplotlib', 'gymnasium') if m in sys.modules])"
+    heavy = "('jax', 'numpy', 'sklearn', 'matplotlib', 'gymnasium')"
+    code = f"import sys, tdinfonce; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tdinfonce.envs import make as make_env
     from tdinfonce.errors import Stopped, UserError
     from tdinfonce.estimate.off_policy import PolicyEstimate, estimate
+    from tdinfonce.estimate.series import TDInfoNCE
     from tdinfonce.plans.callbacks import Callback, progress_to, stop_at_success, stop_at_wall_time, stop_when_stuck
     from tdinfonce.plans.evaluate import evaluate
     from tdinfonce.plans.plan import Plan, plan
@@ -39,6 +40,7 @@ __all__ = [
     "PolicyEstimate",
     "Run",
     "Stopped",
+    "TDInfoNCE",
     "TrainedPolicy",
     "UserError",
     "agents",
@@ -67,6 +69,7 @@ _PLACES = {
     "data": ("Episodes", "open_dataset"),
     "errors": ("Stopped", "UserError"),
     "estimate.off_policy": ("PolicyEstimate",),
+    "estimate.series": ("TDInfoNCE",),
     "plans.callbacks": ("Callback", "progress_to", "stop_at_success", "stop_at_wall_time", "stop_when_stuck"),
     "plans.evaluate": ("evaluate",),
     "plans.plan": ("Plan", "plan"),

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from tdinfonce.data.check import Raw, refuse
+from tdinfonce.data.check import Raw, check_field, refuse
 from tdinfonce.data.flat import FIELDS, Field, assemble
 from tdinfonce.data.store import check_packing
 from tdinfonce.data.writer import import_h5py
 
-__all__ = ["READS", "accepts", "child", "dataset", "open", "open_file", "record"]
+__all__ = ["READS", "accepts", "child", "dataset", "open", "open_file", "read_array", "record"]
 
 
 READS = "an .hdf5 or .h5 file"
@@ -58,6 +58,15 @@ def dataset(group: Any, file: str, name: str) -> Any:
         if place is None:
             return None
     return place
+
+
+def read_array(group: Any, file: str, name: str) -> np.ndarray:
+    """An array of numbers below a group, whole."""
+    field = _field(dataset(group, file, name), file, name)
+    check_field(file, name, field.shape, field.dtype, sizes=(None,) * max(len(field.shape), 1))
+    array = np.zeros(field.shape, field.dtype)
+    field.read(0, array)
+    return array
 
 
 def child(h5py: Any, place: Any, file: str, key: str, path: str, *, array: bool) -> Any:

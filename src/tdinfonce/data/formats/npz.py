@@ -14,7 +14,7 @@ from tdinfonce.data.flat import Field, assemble
 from tdinfonce.data.store import check_packing
 from tdinfonce.errors import UserError
 
-__all__ = ["READS", "accepts", "open", "read_arrays", "record"]
+__all__ = ["READS", "accepts", "array_names", "open", "read_arrays", "record"]
 
 
 READS = "an .npz file"
@@ -28,14 +28,19 @@ def accepts(path: Path) -> bool:
 def open(path: Path, memory_limit: int) -> Raw:
     """Flat arrays, compressed or not."""
     with _archive(path) as archive:
-        names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-        fields = {name: _Member(archive, str(path), name).field() for name in names}
+        fields = {name: _Member(archive, str(path), name).field() for name in _names(archive)}
         return assemble(str(path), fields, memory_limit)
 
 
 def record(path: Path) -> dict[str, Any]:
     """The file does not say how it was made."""
     return {}
+
+
+def array_names(path: str | Path) -> list[str]:
+    """The names of the arrays of a file."""
+    with _archive(Path(path)) as archive:
+        return _names(archive)
 
 
 def read_arrays(path: str | Path, names: Sequence[str]) -> dict[str, Any]:
@@ -50,6 +55,10 @@ def read_arrays(path: str | Path, names: Sequence[str]) -> dict[str, Any]:
             arrays[name] = np.zeros(field.shape, field.dtype)
             field.read(0, arrays[name])
         return arrays
+
+
+def _names(archive: zipfile.ZipFile) -> list[str]:
+    return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
 
 
 def _archive(path: Path) -> zipfile.ZipFile:

@@ -175,7 +175,7 @@ def test_refits_widen_the_interval(plain: Any) -> None:
 
 
 def test_continuous_observations_and_actions() -> None:
-    """s' = 0.5 s + a: the policy a = 0.3 goes to 0.6, and the behaviour stays about 0."""
+    """s' = 0.5 s + a + noise: the policy a = 0.3 goes to 0.6, and the behaviour stays about 0."""
     rng = np.random.default_rng(0)
     data = []
     for _ in range(150):
@@ -183,9 +183,9 @@ def test_continuous_observations_and_actions() -> None:
         state = np.zeros((21, 1), np.float32)
         state[0] = rng.uniform(-1, 1)
         for t in range(20):
-            state[t + 1] = 0.5 * state[t] + action[t]
+            state[t + 1] = 0.5 * state[t] + action[t] + 0.2 * rng.normal()
         data.append((state, action))
-    found = td.estimate(data, lambda s: np.full((len(s), 1), 0.3), discount=0.7, updates=1_500)
+    found = td.estimate(data, lambda s: np.full((len(s), 1), 0.3), discount=0.7, updates=3_000)
     start, wanted, gone = 0.0, 0.0, 0.0
     for t in range(60):
         wanted, gone, start = wanted + 0.7**t * start, gone + 0.7**t * 0.3, 0.5 * start + 0.3

@@ -28,8 +28,10 @@ __all__ = ["PolicyEstimate", "Reward", "estimate"]
 Reward = Callable[..., Any]
 """Of observations, or of observations and actions, in the units of the data: one number for each row, or several."""
 
+SMOOTH = {"learning_rate": 3e-3}
+"""What changes in the defaults of a predictor."""
 TABLE = {"learning_rate": 3e-3, "temperature": 0.2, "target_rate": 0.05, "representation_size": 64, "hidden": (256,)}
-"""What changes in the defaults where states are known by number."""
+"""What changes where states are known by number."""
 UPDATES = 5_000
 CANDIDATES = 4_096
 """Where states are too many to take all."""
@@ -90,7 +92,7 @@ def estimate(
         raise UserError(f"refits must be 0, or at least 2; got {refits}")
     _config(discount, method, updates, changes)  # what is wrong there is said before data are read
     logged = open_logged(data, terminal, table, action_bounds)
-    config = _config(discount, method, updates, (TABLE if logged.table else {}) | changes)
+    config = _config(discount, method, updates, (TABLE if logged.table else SMOOTH) | changes)
     choose = make_policy(policy, goal, logged)
     if choose is not None and config.n_step > 1:
         raise UserError("n_step must be 1 for another policy than the data's own: the next actions were not its own")

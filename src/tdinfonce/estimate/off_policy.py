@@ -23,7 +23,7 @@ from tdinfonce.estimate.predictor import Config, Predictor, Steps, fit
 from tdinfonce.networks.critic import TableCritic
 from tdinfonce.occupancy import Estimate, Occupancy
 
-__all__ = ["PolicyEstimate", "Reward", "estimate"]
+__all__ = ["PolicyEstimate", "Reward", "build_steps", "estimate"]
 
 Reward = Callable[..., Any]
 """Of observations, or of observations and actions, in the units of the data: one number for each row, or several."""
@@ -159,7 +159,7 @@ def _fit(
     seed: int,
 ) -> Member:
     """One critic, on some of the episodes."""
-    steps, taken = _steps(logged, choices, rng, sample)
+    steps, taken = build_steps(logged, choices, rng, sample)
     critic: Any = None
     if logged.table:
         key = jax.random.PRNGKey(seed + 1_000_003)
@@ -180,7 +180,7 @@ def _fit(
     return Member(predictor, candidate, prior, sample, idle)
 
 
-def _steps(
+def build_steps(
     logged: Logged, choices: Choices | None, rng: np.random.Generator, sample: np.ndarray
 ) -> tuple[Steps, np.ndarray]:
     """The transitions of some episodes for the device, and the state that each leads to."""

@@ -67,8 +67,8 @@ def relative(values: Any, truth: np.ndarray) -> np.ndarray:
 
 def spearman(one: Any, other: Any) -> float:
     """Rank correlation; there are no ties among real numbers."""
-    ranks = [np.argsort(np.argsort(x)) for x in (one, other)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    first, second = (np.argsort(np.argsort(x)) for x in (one, other))
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def plot_errors(results: Results, folder: Path, title: str) -> None:

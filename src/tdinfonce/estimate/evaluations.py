@@ -20,7 +20,7 @@ from tdinfonce.estimate.sepsis import Model, exact_value, read_model, record, sm
 from tdinfonce.system.machine import visible_cores
 from tdinfonce.tabular.parallel import run_jobs
 
-__all__ = ["METHODS", "Evaluations", "check", "compare", "fits"]
+__all__ = ["METHODS", "Evaluations", "check", "compare", "evaluate_by", "fits"]
 
 METHODS = ("td", "mc", "fqe", "importance", "counting")
 
@@ -81,10 +81,10 @@ def _evaluate(config: Evaluations, size: int, seed: int, advance: Callable[[int]
     for name, policy in model.policies.items():
         for method in METHODS:
             begun = time.perf_counter()
-            values = _METHODS[method](config, model, policy, data, seed)
+            values = evaluate_by(method, config, model, policy, data, seed)
             seconds = time.perf_counter() - begun
             base = {"phase": "evaluate", "size": size, "seed": seed, "policy": name, "method": method}
-            rows.append(base | {"values": np.asarray(values).tolist(), "seconds": seconds})
+            rows.append(base | {"values": values.tolist(), "seconds": seconds})
         advance(1)
     return rows
 
@@ -123,10 +123,11 @@ def _counting(config: Evaluations, model: Model, policy: np.ndarray, data: Episo
     return rivals.counting(logged, policy[own], model.rewards[own], config.discount)
 
 
-_METHODS: dict[str, Callable[..., Any]] = {
-    "td": lambda *args: _ours(*args, "td"),
-    "mc": lambda *args: _ours(*args, "mc"),
-    "fqe": _fqe,
-    "importance": _importance,
-    "counting": _counting,
-}
+def evaluate_by(
+    method: str, config: Evaluations, model: Model, policy: np.ndarray, data: Episodes, seed: int
+) -> np.ndarray:
+    """``[rewards]``, the values of a policy by one of the `METHODS`."""
+    if method in ("td", "mc"):
+        return np.asarray(_ours(config, model, policy, data, seed, method))
+    rival = {"fqe": _fqe, "importance": _importance, "counting": _counting}[method]
+    return np.asarray(rival(config, model, policy, data, seed))

@@ -126,4 +126,4 @@ def counting(logged: Logged, policy: np.ndarray, rewards: np.ndarray, discount: 
     still = count.sum(axis=1) == 0
     chain[still] = np.eye(len(policy))[still]
     value = np.linalg.solve(np.eye(len(policy)) - discount * chain, rewards)
-    return value[logged.which[logged.start]].mean(axis=0)  # type: ignore[no-any-return]
+    return value[logged.which[logged.start]].mean(axis=0)

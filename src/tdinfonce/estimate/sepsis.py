@@ -105,7 +105,7 @@ def _complete(
 def exact_value(model: Model, policy: np.ndarray, discount: float) -> np.ndarray:
     """``[rewards]``, by linear algebra."""
     chain = np.einsum("sa,sat->st", policy, model.transition)
-    return model.first @ np.linalg.solve(np.eye(len(chain)) - discount * chain, model.rewards)  # type: ignore[no-any-return]
+    return model.first @ np.linalg.solve(np.eye(len(chain)) - discount * chain, model.rewards)
 
 
 def record(model: Model, transitions: int, seed: int) -> Episodes:

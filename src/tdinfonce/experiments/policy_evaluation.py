@@ -23,16 +23,17 @@ def report(folder: Path) -> None:
     results, config = Results(folder), read_json(folder / "config.json")["config"]
     draw.plot_errors(results, folder, TITLE)
     parts = [
-        f"Discount {config['discount']:g}, {config['updates']:,} updates of every network. Learning rates, each the best "
-        "of 1e-3, 3e-3 and 1e-2 at 10,000 transitions of a seed that is not used here: "
+        f"Discount {config['discount']:g}, {config['updates']:,} updates of every network. Learning rates, each the "
+        "best of 1e-3, 3e-3 and 1e-2 at 10,000 transitions of a seed that is not used here: "
         f"{config['learning_rate']:g} (InfoNCE), {config['fqe_learning_rate']:g} (FQE). 20 rewards: survival, the SOFA "
-        "score, 8 random sets of states, 10 sets whose cluster centre lies above the median. Cells: median over rewards "
-        "of |estimate - truth| / truth; mean, then [smallest, largest] over seeds. The paper has no such experiment.",
+        "score, 8 random sets of states, 10 sets whose cluster centre lies above the median. Cells: median over "
+        "rewards of |estimate - truth| / truth; mean, then [smallest, largest] over seeds. The paper has no such "
+        "experiment.",
         *draw.tables(results),
-        "Both InfoNCE critics are fitted once for all rewards of a policy, FQE once for each reward (side by side in one "
-        "program, which favours its time). FQE has the same table, hidden layer, batches, target rate, decay and "
-        "average. Importance sampling knows the clinicians' probabilities. Certainty equivalence counts transitions and "
-        "solves; where an action was never taken in a state, what was done there stands for it.",
+        "Both InfoNCE critics are fitted once for all rewards of a policy, FQE once for each reward (side by side in "
+        "one program, which favours its time). FQE has the same table, hidden layer, batches, target rate, decay and "
+        "average. Importance sampling knows the clinicians' probabilities. Certainty equivalence counts transitions "
+        "and solves; where an action was never taken in a state, what was done there stands for it.",
     ]
     write_table(folder, TITLE, parts)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tdinfonce.envs import make as make_env
     from tdinfonce.errors import Stopped, UserError
     from tdinfonce.estimate.calibrate import calibrate
+    from tdinfonce.estimate.off_policy import PolicyEstimate, estimate
     from tdinfonce.estimate.series import TDInfoNCE
     from tdinfonce.plans.callbacks import Callback, progress_to, stop_at_success, stop_at_wall_time, stop_when_stuck
     from tdinfonce.plans.evaluate import evaluate
@@ -39,6 +40,7 @@ __all__ = [
     "Episodes",
     "Logger",
     "Plan",
+    "PolicyEstimate",
     "Run",
     "Stopped",
     "TDInfoNCE",
@@ -47,6 +49,7 @@ __all__ = [
     "agents",
     "calibrate",
     "compare",
+    "estimate",
     "evaluate",
     "load",
     "losses",
@@ -64,13 +67,14 @@ __all__ = [
     "wandb_logger",
 ]
 
-_ROOMS = ("agents", "losses", "tabular")
+_ROOMS = ("agents", "estimate", "losses", "tabular")
 _PLACES = {
     "analysis.calibration": ("Calibration",),
     "analysis.compare": ("Comparison",),
     "data": ("Episodes", "open_dataset"),
     "errors": ("Stopped", "UserError"),
     "estimate.calibrate": ("calibrate",),
+    "estimate.off_policy": ("PolicyEstimate",),
     "estimate.series": ("TDInfoNCE",),
     "plans.callbacks": ("Callback", "progress_to", "stop_at_success", "stop_at_wall_time", "stop_when_stuck"),
     "plans.evaluate": ("evaluate",),

@@ -22,6 +22,8 @@ FILE = "data"
 """What messages call data that have no file."""
 VECTORS = ("observations", "actions", "achieved_goals", "desired_goals", "goals")
 ENDS = ("timeouts", "terminals", "truncations", "terminations")
+TERMINAL = ("terminals", "terminations")
+"""True on the last row of an episode: its state is one that is never left."""
 IDS = "episodes"
 NAMES = (*VECTORS, *ENDS, IDS)
 """What arrays are called; without the s, too."""
@@ -37,6 +39,7 @@ def from_arrays(
     goal: str | None = None,
     action_bounds: ActionBounds | None = None,
     default_bounds: ActionBounds | None = None,
+    fewest_steps: int = FEWEST_STEPS,
 ) -> Episodes:
     """Check data in memory and make episodes of them. Nothing that is given is changed or kept.
 
@@ -58,6 +61,7 @@ def from_arrays(
         goal: as for `open_dataset`.
         action_bounds: likewise.
         default_bounds: likewise.
+        fewest_steps: likewise.
 
     Raises:
         UserError: one line with key and row.
@@ -73,14 +77,14 @@ def from_arrays(
             raise UserError("episodes have their goals and action bounds already; leave goal and action_bounds out")
         return data
     if isinstance(data, Mapping):
-        raw = _flat(data)
+        raw = _flat(data, fewest_steps)
     elif hasattr(data, "columns") and hasattr(data, "__getitem__"):
-        raw = _flat(_table(data))
+        raw = _flat(_table(data), fewest_steps)
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes | Episode):
-        raw = _listed(data)
+        raw = _listed(data, fewest_steps)
     else:
         raise UserError(f"data must be {KINDS}; got {type(data).__name__}")
-    return finish(raw, goal, action_bounds, default_bounds, MEMORY_LIMIT)
+    return finish(raw, goal, action_bounds, default_bounds, MEMORY_LIMIT, fewest_steps)
 
 
 def _table(frame: Any) -> dict[str, Any]:
@@ -127,9 +131,10 @@ def _array(value: Any, name: str, where: str) -> np.ndarray:
     return array
 
 
-def _flat(values: Mapping[str, Any]) -> Raw:
+def _flat(values: Mapping[str, Any], fewest: int) -> Raw:
     """Arrays with a row for each state."""
     arrays = _named(values)
+    marks = [arrays[name] for name in TERMINAL if name in arrays]
     if IDS in arrays:
         ended = _last_rows(arrays.pop(IDS))
         arrays = {name: array for name, array in arrays.items() if name not in ENDS} | {ENDS[0]: ended}
@@ -138,12 +143,20 @@ def _flat(values: Mapping[str, Any]) -> Raw:
         problem = "nothing says where episodes end: number them (episodes), or set timeouts on the last row of each"
         raise refuse(FILE, "", problem)
     fields = {name: _field(array) for name, array in arrays.items()}
-    raw = assemble(FILE, fields, MEMORY_LIMIT, ends=ends, held=map(str, values))
-    short = np.nonzero(raw.length < FEWEST_STEPS)[0]
+    raw = assemble(FILE, fields, MEMORY_LIMIT, ends=ends, held=map(str, values), fewest_steps=fewest)
+    if marks:
+        last = raw.start + raw.length
+        raw = raw._replace(terminal=np.any([_flags(mark, len(raw.observation))[last] for mark in marks], axis=0))
+    short = np.nonzero(raw.length < fewest)[0]
     if len(ends) > 1 and len(short):
-        problem = f"end an episode of less than {FEWEST_STEPS} steps; leave out the one that does not end episodes"
+        problem = f"end an episode of less than {fewest} steps; leave out the one that does not end episodes"
         raise refuse(FILE, " and ".join(ends), problem, f"row {raw.start[short[0]]}")
     return raw
+
+
+def _flags(mark: np.ndarray, rows: int) -> np.ndarray:
+    check_field(FILE, "terminals", mark.shape, mark.dtype, sizes=(rows,))
+    return mark == 1
 
 
 def _last_rows(ids: np.ndarray) -> np.ndarray:
@@ -168,7 +181,7 @@ def _field(array: np.ndarray) -> Field:
     return Field(array.shape, array.dtype, read)
 
 
-def _listed(values: Sequence[Any]) -> Raw:
+def _listed(values: Sequence[Any], fewest: int) -> Raw:
     """Episodes one after the other."""
     if not len(values):
         raise refuse(FILE, "", "there is no episode")
@@ -176,7 +189,7 @@ def _listed(values: Sequence[Any]) -> Raw:
     whole = all(e["actions"].dtype.kind in "iub" and e["actions"].shape[1:] in ((), (1,)) for e in episodes)
     if whole:
         episodes = [e | {"actions": e["actions"].reshape(-1, 1)} for e in episodes]
-    length = np.array([_steps(episode, f"episode {index}") for index, episode in enumerate(episodes)])
+    length = np.array([_steps(episode, f"episode {index}", fewest) for index, episode in enumerate(episodes)])
     start = np.cumsum(length + 1) - length - 1
     observation, action = (_joined(episodes, name, start, length) for name in ("observations", "actions"))
     achieved, goals = (
@@ -185,7 +198,10 @@ def _listed(values: Sequence[Any]) -> Raw:
     )
     names = ("observations", "actions", "observations" if achieved is None else "achieved_goals", "desired_goals")
     goals = None if goals is None else goals[start]
-    return Raw(FILE, observation, action, achieved, start, length, goals, names, row_in_episode(start), whole=whole)
+    terminal = [any(np.ravel(e[name])[-1:].any() for name in TERMINAL if name in e) for e in episodes]
+    marked = any(name in e for name in TERMINAL for e in episodes)
+    raw = Raw(FILE, observation, action, achieved, start, length, goals, names, row_in_episode(start), whole=whole)
+    return raw._replace(terminal=np.array(terminal)) if marked else raw
 
 
 def _episode(value: Any, where: str) -> Arrays:
@@ -210,14 +226,14 @@ def _episode(value: Any, where: str) -> Arrays:
     return arrays
 
 
-def _steps(episode: Arrays, where: str) -> int:
+def _steps(episode: Arrays, where: str, fewest: int) -> int:
     """How many steps have a state before and behind them."""
     states, actions = (len(episode[name]) for name in PAIR)
     if states - actions not in (0, 1):
         problem = f"{actions} actions go with {actions + 1} observations, or with {actions}; there are {states}"
         raise refuse(FILE, "observations", problem, where)
-    if states - 1 < FEWEST_STEPS:
-        raise refuse(FILE, "observations", f"has {states} rows; at least {FEWEST_STEPS} steps are needed", where)
+    if states - 1 < fewest:
+        raise refuse(FILE, "observations", f"has {states} rows; at least {fewest} steps are needed", where)
     return states - 1
 
 

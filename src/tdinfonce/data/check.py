@@ -7,7 +7,7 @@ import numpy as np
 
 from tdinfonce.errors import UserError
 
-__all__ = ["Raw", "Units", "check_field", "check_lengths", "goal_indices", "refuse", "row_in_episode"]
+__all__ = ["FEWEST_STEPS", "Raw", "Units", "check_field", "check_lengths", "goal_indices", "refuse", "row_in_episode"]
 
 FEWEST_STEPS = 2
 
@@ -44,6 +44,8 @@ class Raw(NamedTuple):
     """What the file says of its actions."""
     whole: bool = False
     """Whether actions are stored as integers, one for each row: discrete ones, if none is negative."""
+    terminal: np.ndarray | None = None
+    """``[episodes]``, whether the last state of each is one that is never left; None: it is not known."""
 
 
 def refuse(file: str, field: str, problem: str, where: str = "") -> UserError:
@@ -65,16 +67,18 @@ def check_field(file: str, field: str, shape: tuple[int, ...], dtype: Any, *, si
         raise refuse(file, field, f"must have shape {wanted}; it has {list(shape)}")
 
 
-def check_lengths(file: str, field: str, start: np.ndarray, length: np.ndarray, locate: Callable[[int], str]) -> None:
-    """No empty and no one-step episodes."""
+def check_lengths(
+    file: str, field: str, start: np.ndarray, length: np.ndarray, locate: Callable[[int], str], fewest: int
+) -> None:
+    """No episodes of fewer steps."""
     if len(length) == 0:
         raise refuse(file, field, "there is no episode")
-    short = np.nonzero(length < FEWEST_STEPS)[0]
+    short = np.nonzero(length < fewest)[0]
     if len(short):
         index, steps = int(short[0]), int(length[short[0]])
         words = "is empty" if steps < 1 else "has one step"
         where = locate(int(start[index]))
-        raise refuse(file, field, f"episode {index} {words}; at least {FEWEST_STEPS} are needed", where)
+        raise refuse(file, field, f"episode {index} {words}; at least {fewest} are needed", where)
 
 
 def row_in_episode(start: np.ndarray) -> Callable[[int], str]:

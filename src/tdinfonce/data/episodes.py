@@ -31,6 +31,8 @@ class Episodes:
     """``[episodes, *goal_shape]``, what the policy was told to reach in each episode; see `commanded`."""
     reward: np.ndarray | None = None
     """``[rows]``, the reward of arriving in each state, where the data have one task; see `Batch.reward`."""
+    terminal: np.ndarray | None = None
+    """``[episodes]``, whether the last state of each is one that is never left; None: the data do not say."""
 
     action_low: tuple[float, ...] = ()
     """The smallest action in the units of the data, before it was scaled to -1; empty: it was not scaled.
@@ -85,7 +87,10 @@ class Episodes:
 
     def chosen(self, index: np.ndarray) -> "Episodes":
         """Some of the episodes; the states stay where they are, so nothing is copied."""
-        return replace(self, start=self.start[index], length=self.length[index], goal=self.goal[index])
+        terminal = None if self.terminal is None else self.terminal[index]
+        return replace(
+            self, start=self.start[index], length=self.length[index], goal=self.goal[index], terminal=terminal
+        )
 
     @classmethod
     def of(cls, episodes: list[Episode]) -> "Episodes":

@@ -1,15 +1,18 @@
 """From what a reader found to episodes that can be trusted: every value is looked at, block by block."""
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from tdinfonce.data.actions import ActionBounds, normalise_actions
-from tdinfonce.data.check import Raw, check_lengths, goal_indices, refuse
+from tdinfonce.data.check import FEWEST_STEPS, Raw, check_lengths, goal_indices, refuse
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.store import BLOCK, empty
 
-__all__ = ["finish"]
+__all__ = ["WHOLE", "finish"]
+
+WHOLE = "all"
+"""As a goal: the whole observation, whatever goals the data have."""
 
 
 def finish(
@@ -18,11 +21,14 @@ def finish(
     action_bounds: ActionBounds | None,
     default_bounds: ActionBounds | None,
     memory_limit: int,
+    fewest_steps: int = FEWEST_STEPS,
 ) -> Episodes:
     """Check the values, cut out the goals, scale the actions, and give the episodes."""
     rows, size = raw.observation.shape
     observation_field, action_field, achieved_field, goal_field = raw.fields
-    check_lengths(raw.file, observation_field, raw.start, raw.length, raw.locate)
+    check_lengths(raw.file, observation_field, raw.start, raw.length, raw.locate, fewest_steps)
+    if goal == WHOLE:
+        goal, raw = None, raw._replace(achieved=raw.observation, goal=None)
     indices = None if goal is None else goal_indices(goal, size, raw.file, observation_field)
     achieved = raw.achieved
     if achieved is None:
@@ -45,8 +51,8 @@ def finish(
     action, units = normalise_actions(raw, action_bounds, default_bounds, _steps(raw), memory_limit)
     action[raw.start + raw.length] = 0.0
     arrays = (raw.observation, achieved, action, raw.start, raw.length, _goals(raw, achieved, goal_field))
-    episodes = Episodes(*arrays, action_low=units.low, action_high=units.high, actions=units.choices)
-    return replace(episodes, commanded=raw.goal is not None)
+    units_of: Any = {"action_low": units.low, "action_high": units.high, "actions": units.choices}
+    return Episodes(*arrays, **units_of, terminal=raw.terminal, commanded=raw.goal is not None)
 
 
 def _steps(raw: Raw) -> np.ndarray:

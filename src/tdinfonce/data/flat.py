@@ -38,6 +38,7 @@ def assemble(
     *,
     ends: Sequence[str] = ENDS,
     held: Iterable[str] | None = None,
+    fewest_steps: int = FEWEST_STEPS,
 ) -> Raw:
     """Check shapes, then read. Rewards are never looked at: goals make ours.
 
@@ -47,6 +48,7 @@ def assemble(
         memory_limit: larger data sets, in bytes, are memory-mapped.
         ends: the flags of which any ends an episode. In files ``terminals`` is none: D4RL's mark reached goals.
         held: the names of all that is there, if that is more than the fields.
+        fewest_steps: a shorter remnant behind the last flag is left out.
     """
     missing = [name for name in (*REQUIRED, *ends) if name not in fields]
     if missing:
@@ -63,7 +65,7 @@ def assemble(
     for name in (achieved, goals):
         if name is not None:
             check_field(file, name, fields[name].shape, fields[name].dtype, sizes=(rows, None))
-    start, length = _cut(file, {name: fields[name] for name in ends}, rows)
+    start, length = _cut(file, {name: fields[name] for name in ends}, rows, fewest_steps)
     wanted = {"observations": (rows, size), "actions": (rows, 1) if whole else action.shape}
     wanted |= {} if achieved is None else {achieved: fields[achieved].shape}
     mapped = 4 * sum(math.prod(shape) for shape in wanted.values()) > memory_limit
@@ -82,7 +84,7 @@ def _read(field: Field, array: np.ndarray) -> None:
         field.read(first, array[first : first + BLOCK])
 
 
-def _cut(file: str, ends: Mapping[str, Field], rows: int) -> tuple[np.ndarray, np.ndarray]:
+def _cut(file: str, ends: Mapping[str, Field], rows: int, fewest: int) -> tuple[np.ndarray, np.ndarray]:
     """First row and number of steps of each episode.
 
     The state behind an episode's last action is not stored, so n rows make n - 1 steps. Rows behind the last flag are
@@ -100,7 +102,7 @@ def _cut(file: str, ends: Mapping[str, Field], rows: int) -> tuple[np.ndarray, n
     last = np.nonzero(ended)[0]
     if not len(last):
         raise refuse(file, " and ".join(ends), "marks no end of an episode; set it on the last row of each")
-    if rows - 1 - last[-1] > FEWEST_STEPS:
+    if rows - 1 - last[-1] > fewest:
         last = np.append(last, rows - 1)
     start = np.concatenate([[0], last[:-1] + 1])
     return start, last - start

@@ -5,6 +5,7 @@ from typing import Any
 
 from tdinfonce.data import formats
 from tdinfonce.data.actions import ActionBounds
+from tdinfonce.data.check import FEWEST_STEPS
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.data.finish import finish
 from tdinfonce.data.store import MEMORY_LIMIT
@@ -19,6 +20,7 @@ def open_dataset(
     action_bounds: ActionBounds | None = None,
     default_bounds: ActionBounds | None = None,
     memory_limit: int = MEMORY_LIMIT,
+    fewest_steps: int = FEWEST_STEPS,
 ) -> Episodes:
     """Read and check a data set.
 
@@ -26,19 +28,21 @@ def open_dataset(
         source: a Minari id (downloaded if it is not here) or the folder of a Minari data set, a D4RL-style .hdf5 file,
             an .npz file with the same arrays, or the folder of one of our runs, whose replay is read.
         goal: the coordinates of an observation that make the goal, ``0:2`` or ``0,1``. Needed where the data have no
-            achieved goals; where they have, it must agree with them.
+            achieved goals; where they have, it must agree with them. Or ``all``: the whole observation.
         action_bounds: the smallest and the largest action, which become -1 and 1: numbers, or one for each coordinate;
             or how many discrete actions there are. Without it, what the data set says; if it says nothing, what
             ``default_bounds`` says; else, if actions leave [-1, 1], the smallest and the largest in the data, with a
             warning.
         default_bounds: likewise, for data that do not say it themselves: those of the environment they are for.
         memory_limit: larger data sets, in bytes, are memory-mapped.
+        fewest_steps: shorter episodes are refused.
 
     Raises:
         UserError: one line with file, field and row.
     """
     name, path = formats.find_format(source)
-    return finish(formats.load(name).open(path, memory_limit), goal, action_bounds, default_bounds, memory_limit)
+    raw = formats.load(name).open(path, memory_limit)
+    return finish(raw, goal, action_bounds, default_bounds, memory_limit, fewest_steps)
 
 
 def read_record(source: str | Path) -> dict[str, Any]:

@@ -43,6 +43,8 @@ class Predictor(eqx.Module):
         c = self.config
         batch = steps.draw(key, c)
         left = critic.embed(batch.state, batch.action)
+        if steps.counts is not None:
+            return self._whole_loss(critic, steps, batch, left)
         right = critic.embed_goal(jnp.concatenate([batch.near, batch.random]))
         near, random = tuple(r[: c.batch_size] for r in right), tuple(r[c.batch_size :] for r in right)
         # The positive competes with random states: it takes the place of the one that has its number.
@@ -53,6 +55,18 @@ class Predictor(eqx.Module):
         target_logits = smallest(logits(future, self.target.embed_goal(batch.random)))
         members = zip(next_logits, random_logits, strict=True)
         terms = [losses.td_infonce(x, u, target_logits, discount=batch.discount) for x, u in members]
+        loss = jnp.mean(jnp.stack(terms))
+        return loss, {"loss": loss}
+
+    def _whole_loss(
+        self, critic: ContrastiveCritic, steps: Steps, batch: Draw, left: tuple[Array, ...]
+    ) -> tuple[Array, dict[str, Array]]:
+        """The limit of many candidates: every state is one, as often as it is a random state."""
+        future = self.target.embed(batch.later_state, batch.later_action)
+        target_logits = smallest(logits(future, self.target.embed_goal(steps.place)))
+        grouped = {"next_counts": steps.counts, "random_counts": steps.counts, "positive": batch.positive}
+        members = logits(left, critic.embed_goal(steps.place))
+        terms = [losses.td_infonce(x, x, target_logits, discount=batch.discount, **grouped) for x in members]
         loss = jnp.mean(jnp.stack(terms))
         return loss, {"loss": loss}
 
@@ -91,6 +105,10 @@ class Cosine(Adam):
         return optax.adam(self.rate * 0.5 * (1 + jnp.cos(jnp.pi * done)))
 
 
+FOREVER = 10**6
+"""Steps that a session makes in a state that it never leaves."""
+
+
 class Draw(NamedTuple):
     """A batch."""
 
@@ -101,6 +119,8 @@ class Draw(NamedTuple):
     later_state: Array
     later_action: Array
     discount: Array
+    positive: Array
+    """Which state `near` is."""
 
 
 class Steps(NamedTuple):
@@ -120,6 +140,10 @@ class Steps(NamedTuple):
     """``[transitions]``, the rows that have a next one."""
     left: Array
     """``[transitions]``, how many later rows their session has."""
+    absorbed: Array | None = None
+    """``[transitions]``, whether their session stays in its last state for ever: then that state may be a moment."""
+    counts: Array | None = None
+    """``[states]``, how many transitions lead to each. Given: all states are candidates, and none has to be drawn."""
 
     def draw(self, key: Array, config: Config) -> Draw:
         """A batch: transitions and random states uniformly, near states by the truncated geometric law."""
@@ -127,14 +151,16 @@ class Steps(NamedTuple):
         first, near, other, policy = jax.random.split(key, 4)
         drawn = jax.random.randint(first, (size,), 0, len(self.moment))
         row, left = self.moment[drawn], self.left[drawn]
-        steps = left if config.monte_carlo else jnp.minimum(left, config.n_step)
+        lasting = left if self.absorbed is None else jnp.where(self.absorbed[drawn], FOREVER, left)
+        steps = lasting if config.monte_carlo else jnp.minimum(lasting, config.n_step)
         mass = -jnp.expm1(steps * jnp.log(gamma)) if gamma > 0 else jnp.ones(size)
         ahead = jnp.log1p(-jax.random.uniform(near, (size,)) * mass) / jnp.log(gamma) if gamma > 0 else jnp.zeros(size)
         ahead = jnp.clip(1 + ahead.astype(jnp.int32), 1, steps)
         # A random state is any that is the next one of some transition: their law is the chance that ratios are of.
-        random = self.moment[jax.random.randint(other, (size,), 0, len(self.moment))] + 1
+        other = jax.random.randint(other, (size,), 0, len(self.moment))
+        random = self.moment[other] + jnp.minimum(self.left[other], 1)
         chosen = jax.random.randint(policy, (size,), 0, len(self.policy_action))
-        later = row + steps
+        ahead, later = jnp.minimum(ahead, left), row + jnp.minimum(steps, left)
         return Draw(
             self.state[self.which[row]],
             self.action[row],
@@ -143,6 +169,7 @@ class Steps(NamedTuple):
             self.state[self.which[later]],
             self.policy_action[chosen, later],
             jnp.zeros(size) if config.monte_carlo else gamma ** steps.astype(jnp.float32),
+            self.which[row + ahead],
         )
 
 

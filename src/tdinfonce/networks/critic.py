@@ -8,7 +8,7 @@ from jax import Array
 from tdinfonce.networks.mlp import MLP
 from tdinfonce.networks.pixels import Torso, see
 
-__all__ = ["ContrastiveCritic", "ScalarCritic", "logits", "pair_logits", "smallest"]
+__all__ = ["ContrastiveCritic", "ScalarCritic", "TableCritic", "logits", "pair_logits", "smallest"]
 
 
 class ContrastiveCritic(eqx.Module):
@@ -69,10 +69,52 @@ class ContrastiveCritic(eqx.Module):
         return eqx.tree_at(lambda m: m.log_temperature, self, jax.lax.stop_gradient(self.log_temperature))
 
     def _unit(self, x: Array) -> Array:
-        if not self.normalise:
-            return x
-        # The square root of zero has no gradient, so the small number goes inside.
-        return x * jax.lax.rsqrt(jnp.sum(jnp.square(x), axis=-1, keepdims=True) + 1e-12)
+        return _unit(x) if self.normalise else x
+
+
+STRIDE = 10.0
+"""How much faster than others the entries of a table move: each is met in few of the batches."""
+
+
+class TableCritic(eqx.Module):
+    """A `ContrastiveCritic` of states that are known by number: φ and ψ begin with a row of a table for each state.
+
+    ψ is that row; φ joins the state's row with the action by one hidden layer. It costs what its batch costs, however
+    many states there are.
+    """
+
+    state: Array
+    action: Array
+    bias: Array
+    out: Array
+    place: Array
+    log_temperature: Array
+
+    def __init__(
+        self, key: Array, states: int, actions: int, *, hidden: int, representation_size: int, temperature: float
+    ) -> None:
+        """Make tables for so many states, and ``actions`` coordinates of an action, which may be none."""
+        keys = jax.random.split(key, 3)
+        self.state = jax.random.normal(keys[0], (states, hidden)) / STRIDE
+        self.action = jnp.zeros((actions, hidden))
+        self.bias = jnp.zeros(hidden)
+        self.out = jax.random.normal(keys[1], (hidden, representation_size)) / hidden**0.5
+        self.place = jax.random.normal(keys[2], (states, representation_size)) / STRIDE
+        self.log_temperature = jnp.log(jnp.float32(temperature))
+
+    def embed(self, state: Array, action: Array) -> tuple[Array, ...]:
+        """φ of each number of a state and action, divided by the temperature."""
+        hidden = jax.nn.relu(STRIDE * (self.state[state] + action @ self.action) + self.bias)
+        return (jnp.exp(-self.log_temperature) * _unit(hidden @ self.out),)
+
+    def embed_goal(self, goal: Array) -> tuple[Array, ...]:
+        """ψ of each number of a state."""
+        return (_unit(self.place[goal]),)
+
+
+def _unit(x: Array) -> Array:
+    # The square root of zero has no gradient, so the small number goes inside.
+    return x * jax.lax.rsqrt(jnp.sum(jnp.square(x), axis=-1, keepdims=True) + 1e-12)
 
 
 def logits(left: tuple[Array, ...], right: tuple[Array, ...]) -> tuple[Array, ...]:

@@ -69,7 +69,7 @@ def _name(plan: Plan) -> str:
 
 def _write(path: Path, data: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """Write data in memory to a file; returns how to read them."""
-    read = {name: arguments.get(name) for name in ("goal", "action_bounds")}
+    read: dict[str, Any] = {name: arguments.get(name) for name in ("goal", "action_bounds")}
     episodes: Episodes = from_arrays(data, **read)
     rows = np.concatenate([np.arange(s, s + n + 1) for s, n in zip(episodes.start, episodes.length, strict=True)])
     ends = np.cumsum(episodes.length + 1) - 1

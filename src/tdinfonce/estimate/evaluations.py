@@ -13,8 +13,9 @@ import numpy as np
 from tdinfonce.data import Episodes
 from tdinfonce.estimate import rivals
 from tdinfonce.estimate._logged import open_logged
+from tdinfonce.estimate._members import build_steps
 from tdinfonce.estimate._target import Choices
-from tdinfonce.estimate.off_policy import TABLE, build_steps, estimate
+from tdinfonce.estimate.off_policy import TABLE, estimate
 from tdinfonce.estimate.predictor import Config
 from tdinfonce.estimate.sepsis import Model, exact_value, read_model, record, small_model
 from tdinfonce.system.machine import visible_cores

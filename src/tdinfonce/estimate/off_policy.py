@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tdinfonce import settings
@@ -18,27 +14,19 @@ from tdinfonce.data.actions import ActionBounds
 from tdinfonce.errors import UserError
 from tdinfonce.estimate._importance import Behaviour, behaviour_probability, weighted_doubly_robust
 from tdinfonce.estimate._logged import Logged, Terminal, open_logged
+from tdinfonce.estimate._members import Member, fit_member
+from tdinfonce.estimate._rewards import Reward, Rewards
 from tdinfonce.estimate._target import Choices, Policy, make_policy
-from tdinfonce.estimate.predictor import Config, Predictor, Steps, fit
-from tdinfonce.networks.critic import TableCritic
+from tdinfonce.estimate.predictor import Config
 from tdinfonce.occupancy import Estimate, Occupancy
 
-__all__ = ["PolicyEstimate", "Reward", "build_steps", "estimate"]
-
-Reward = Callable[..., Any]
-"""Of observations, or of observations and actions, in the units of the data: one number for each row, or several."""
+__all__ = ["PolicyEstimate", "Reward", "estimate"]
 
 SMOOTH = {"learning_rate": 3e-3}
 """What changes in the defaults of a predictor."""
 TABLE = {"learning_rate": 3e-3, "temperature": 0.2, "target_rate": 0.05, "representation_size": 64, "hidden": (256,)}
 """What changes where states are known by number."""
 UPDATES = 5_000
-CANDIDATES = 4_096
-"""Where states are too many to take all."""
-MOST_PAIRS = 16_000_000
-"""Logits at once."""
-MOST_DRAWN = 64_000_000
-"""Numbers that the policy's actions may take."""
 RESAMPLES = 1_000
 
 
@@ -100,7 +88,7 @@ def estimate(
     choices = None if choose is None else choose(logged.state)
     samples = [np.arange(len(logged.start))]
     samples += [rng.integers(len(logged.start), size=len(logged.start)) for _ in range(refits)]
-    members = tuple(_fit(logged, choices, config, updates, rng, s, seed + k) for k, s in enumerate(samples))
+    members = tuple(fit_member(logged, choices, config, updates, rng, s, seed + k) for k, s in enumerate(samples))
     return PolicyEstimate(discount, logged, choose, choices, members, seed)
 
 
@@ -114,94 +102,6 @@ def _config(discount: float, method: str, updates: int, changes: dict[str, Any])
         raise UserError(f"{own.pop()} follows from other arguments; leave it out")
     start = Config(discount=discount, monte_carlo=method == "mc", decay=updates)
     return settings.apply([start], changes)[0]
-
-
-@dataclass(frozen=True)
-class Member:
-    """A critic with the states by which it answers."""
-
-    predictor: Predictor
-    candidate: np.ndarray
-    """``[candidates]``, which states."""
-    prior: np.ndarray
-    """``[candidates]``, how often each is one by chance."""
-    sample: np.ndarray
-    """``[episodes]``, those it was fitted on."""
-    idle: np.ndarray | None
-    """``[states]``, those that are never left, where nothing is done; None if states have no number."""
-
-    def weights(self, state: np.ndarray, action: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """``[rows, candidates]``, the occupancy from each state and action."""
-        if self.idle is not None:
-            action = np.where(self.idle[state][:, None], np.float32(0), action)
-        logits = _logits(self.predictor, *map(jnp.asarray, (state, action, place)))
-        return Occupancy.of_logits(self.candidate, logits, 0.0, prior=self.prior).weights
-
-    def expectation(self, state: np.ndarray, action: np.ndarray, place: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """``[rows, rewards]``, the mean of what each candidate has, ``[candidates, rewards]``, block by block."""
-        rows = max(MOST_PAIRS // len(self.candidate), 1)
-        blocks = (slice(i, i + rows) for i in range(0, len(state), rows))
-        return np.concatenate([self.weights(state[b], action[b], place) @ values for b in blocks])
-
-
-@eqx.filter_jit
-def _logits(predictor: Predictor, state: Any, action: Any, place: Any) -> Any:
-    return predictor.logits(state, action, place)
-
-
-def _fit(
-    logged: Logged,
-    choices: Choices | None,
-    config: Config,
-    updates: int,
-    rng: np.random.Generator,
-    sample: np.ndarray,
-    seed: int,
-) -> Member:
-    """One critic, on some of the episodes."""
-    steps, taken = build_steps(logged, choices, rng, sample)
-    critic: Any = None
-    if logged.table:
-        key = jax.random.PRNGKey(seed + 1_000_003)
-        sizes = {"hidden": config.hidden[-1], "representation_size": config.representation_size}
-        critic = TableCritic(key, len(logged.state), steps.action.shape[1], temperature=config.temperature, **sizes)
-    predictor, loss = fit(Predictor.create(seed, steps, config, critic), steps, updates)
-    if not np.isfinite(loss).all():
-        raise UserError("the loss is not finite any more: lower learning_rate, or raise temperature")
-    if logged.table:
-        candidate, count = np.unique(taken, return_counts=True)
-        prior = count.astype(np.float64)
-    else:
-        candidate = taken if len(taken) <= CANDIDATES else rng.choice(taken, CANDIDATES, replace=False)
-        prior = np.ones(len(candidate))
-    idle = np.zeros(len(logged.state), bool) if logged.table else None
-    if idle is not None:
-        idle[logged.which[(logged.start + logged.length)[logged.terminal]]] = True
-    return Member(predictor, candidate, prior, sample, idle)
-
-
-def build_steps(
-    logged: Logged, choices: Choices | None, rng: np.random.Generator, sample: np.ndarray
-) -> tuple[Steps, np.ndarray]:
-    """The transitions of some episodes for the device, and the state that each leads to."""
-    lasts = logged.terminal[sample]
-    counts = logged.length[sample] + lasts
-    moment = np.concatenate([f + np.arange(n) for f, n in zip(logged.start[sample], counts, strict=True)])
-    end = np.repeat(logged.start[sample] + logged.length[sample], counts)
-    left, rows = end - moment, len(logged.which)
-    taken = logged.which[moment + np.minimum(left, 1)]
-    if choices is None:
-        action, policy_action = np.zeros((rows, 0), np.float32), np.zeros((1, rows, 0), np.float32)
-    else:
-        action = logged.action
-        draws = int(np.clip(MOST_DRAWN // max(action.size, 1), 1, 16))
-        policy_action = choices.draw(rng, logged.which, draws).copy()
-        # Nothing is done in a state that is never left: its transition to itself has no action either.
-        policy_action[:, (logged.start + logged.length)[logged.terminal]] = 0
-    state = np.arange(len(logged.state)) if logged.table else logged.scale(logged.state)
-    prior = np.bincount(taken, minlength=len(logged.state)).astype(np.float32) if logged.table else None
-    arrays = (state, state, logged.which, action, policy_action, moment, left, np.repeat(lasts, counts), prior)
-    return Steps(*(None if a is None else jnp.asarray(a) for a in arrays)), taken  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -318,7 +218,7 @@ class PolicyEstimate:
         self, reward: Reward | Sequence[Reward], start: Any, doubly_robust: bool, behaviour: Behaviour | None
     ) -> list[np.ndarray]:
         """For each critic ``[episodes, rewards]`` or ``[start, rewards]``, whose mean is the value."""
-        logged, rewards = self.logged, _Rewards(reward, self.logged)
+        logged, rewards = self.logged, Rewards(reward, self.logged)
         if behaviour is not None and not doubly_robust:
             raise UserError("behaviour is read by the doubly robust estimate alone: set doubly_robust")
         if start is not None:
@@ -335,7 +235,7 @@ class PolicyEstimate:
         return [rewards.shaped(v) for v in values]
 
     def _values(
-        self, member: Member, rewards: _Rewards, state: np.ndarray, which: np.ndarray | None = None
+        self, member: Member, rewards: Rewards, state: np.ndarray, which: np.ndarray | None = None
     ) -> np.ndarray:
         """``[states, rewards]``, V of the policy."""
         code, place, scale = self.logged.encode(state), self._place(member), self.discount / (1 - self.discount)
@@ -353,7 +253,7 @@ class PolicyEstimate:
             total[on] += chance[on, None] * (now + scale * member.expectation(code[on], action[on], place, later))
         return total
 
-    def _candidate_rewards(self, member: Member, rewards: _Rewards) -> np.ndarray:
+    def _candidate_rewards(self, member: Member, rewards: Rewards) -> np.ndarray:
         """``[candidates, rewards]``, the mean over the policy's actions there."""
         state = self.logged.state[member.candidate]
         if self.choices is None:
@@ -375,7 +275,7 @@ class PolicyEstimate:
         same = np.stack([(a[states] * logged.action[rows]).sum(axis=1) for a in self.choices.action])
         return (same * self.choices.chance[:, states]).sum(axis=0) / behaviour_probability(logged, behaviour)
 
-    def _doubly_robust(self, member: Member, rewards: _Rewards, ratio: np.ndarray) -> np.ndarray:
+    def _doubly_robust(self, member: Member, rewards: Rewards, ratio: np.ndarray) -> np.ndarray:
         logged, rows, place = self.logged, self.logged.taken, self._place(member)
         later = self._candidate_rewards(member, rewards)
         pair = logged.which[rows] * logged.actions + np.argmax(logged.action[rows], axis=1)
@@ -391,7 +291,7 @@ class PolicyEstimate:
             value[last] = self._stay(rewards, end[0])[end[1]]
         return weighted_doubly_robust(logged.length, ratio, advantage, value, self.discount)
 
-    def _stay(self, rewards: _Rewards, which: np.ndarray) -> np.ndarray:
+    def _stay(self, rewards: Rewards, which: np.ndarray) -> np.ndarray:
         """What it is worth to stay in these states for ever."""
         assert self.choices is not None
         pairs = zip(self.choices.action[:, which], self.choices.chance[:, which], strict=True)
@@ -401,66 +301,6 @@ class PolicyEstimate:
 
     def _place(self, member: Member) -> np.ndarray:
         return member.candidate if self.logged.table else self.logged.scale(self.logged.state[member.candidate])
-
-
-class _Rewards:
-    """One or several rewards as one function of states and encoded actions, checked."""
-
-    def __init__(self, reward: Reward | Sequence[Reward], logged: Logged) -> None:
-        functions = list(reward) if isinstance(reward, Sequence) else [reward]
-        if not functions or not all(callable(function) for function in functions):
-            raise UserError("reward must be a function of observations (and actions), or a list of such functions")
-        self._functions, self._logged = functions, logged
-        self._both = [_arguments(function) > 1 for function in functions]
-        self.of_action = any(self._both)
-        self._single = not isinstance(reward, Sequence)
-        self._wide = False
-
-    def of(self, state: np.ndarray, action: np.ndarray | None) -> np.ndarray:
-        """``[rows, rewards]``."""
-        columns = []
-        for function, both in zip(self._functions, self._both, strict=True):
-            if both and action is None:
-                raise UserError("of the data's own behaviour, a reward of actions cannot be told for other starts")
-            given = (state, self._logged.decode_action(action)) if both and action is not None else (state,)
-            found = np.asarray(function(*given), np.float64)
-            if found.ndim not in (1, 2) or len(found) != len(state):
-                problem = f"one number for each of {len(state)} rows, or several; got shape {list(found.shape)}"
-                raise UserError(f"the reward must return {problem}")
-            if not np.isfinite(found).all():
-                raise UserError("the reward returned numbers that are not finite")
-            self._wide |= found.ndim == 2
-            columns.append(found.reshape(len(state), -1))
-        return np.concatenate(columns, axis=1)
-
-    def logged(self, which: np.ndarray, logged: Logged) -> np.ndarray:
-        """``[states, rewards]``, the mean over what was done in these states; where nothing was, 0."""
-        if not self.of_action:
-            return self.of(logged.state[which], None)
-        rows = logged.taken
-        found = self.of(logged.state[logged.which[rows]], logged.action[rows])
-        total, count = np.zeros((len(logged.state), found.shape[1])), np.zeros(len(logged.state))
-        np.add.at(total, logged.which[rows], found)
-        np.add.at(count, logged.which[rows], 1)
-        if (count[which] == 0).any() and not logged.table:
-            # The last row of an episode has no action: what was done in the row before stands for it.
-            last = logged.start + logged.length
-            total[last], count[last] = total[last - 1], 1
-        return total[which] / np.maximum(count[which], 1)[:, None]
-
-    def shaped(self, values: np.ndarray) -> np.ndarray:
-        """One column less if one number was returned for each row."""
-        return values[:, 0] if self._single and not self._wide else values
-
-
-def _arguments(function: Reward) -> int:
-    """How many arguments it must be given."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # such as numpy's own
-        return 1
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in kinds and p.default is p.empty for p in parameters)
 
 
 def _number(x: Any) -> Any:

@@ -13,6 +13,7 @@ from tdinfonce.analysis.tabular import Results, markdown_table, select
 __all__ = ["plot_rats", "rats_tables"]
 
 TITLES = {"sargolini": "Sargolini (1 × 1 m, 10 min)", "tanni": "Tanni (3.5 × 2.5 m, 2 h)"}
+NAMES = {"td": "TD", "mc": "Monte Carlo"}
 SERIES = {"cut": "--", "uncut": "-"}
 CELLS = [(series, method) for series in SERIES for method in METHODS]
 
@@ -38,7 +39,8 @@ def plot_rats(results: Results, folder: Path, title: str, config: Mapping[str, A
             )
         above.axvline(config["piece"] / config["rate"], color="#777777", linewidth=0.8, linestyle=":")
         above.set(title=TITLES[rat], xlabel="seconds ahead", xscale="log")
-        below.set(xticks=range(len(CELLS)), xticklabels=[f"{m.upper()}\n{s}" for s, m in CELLS])
+        above.xaxis.set_major_formatter("{x:g}")
+        below.set(xticks=range(len(CELLS)), xticklabels=[f"{NAMES[m]}\n{s}" for s, m in CELLS], xlim=(-0.5, 3.5))
         for axis in (above, below):
             axis.axhline(0, color="#999999", linewidth=1)
     above_left, below_left = axes[:, 0]
@@ -49,7 +51,7 @@ def plot_rats(results: Results, folder: Path, title: str, config: Mapping[str, A
     above_left.set_ylabel(f"log-likelihood ratio (nats),\n{config['chance']:.0%} chance mixed in")
     below_left.set_ylabel("discounted log-likelihood\nratio (nats), each seed")
     handles, labels = above_left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2 * len(rats), frameon=False)
     figure.suptitle(title)
     save(figure, folder)
 

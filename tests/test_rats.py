@@ -1,6 +1,7 @@
 """Positions of rats, without the rats: an even pace, cuts, the score by hand, and plain words when it fails."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,12 +9,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tables import assert_same_numbers
+from tdinfonce import experiments
 from tdinfonce.cli import main
 from tdinfonce.errors import UserError
 from tdinfonce.estimate import rats, tracks
 from tdinfonce.estimate.rats import Rats, Track, later_ratios, scores
 from tdinfonce.system import venv
 
+STORED = Path(__file__).parents[1] / "results" / "estimate" / "rats"
 SMALL = Rats(networks=((16, 4),), updates=(5, 10), candidates=50, starts=20, discount=0.9)
 
 
@@ -164,3 +168,21 @@ def test_recordings_are_found_inside_the_environment_without_an_import(tmp_path,
         tracks.read("tanni", data, 10)
     with pytest.raises(UserError, match=r"sargolini\.npz is no recording"):
         tracks.read("sargolini", data, 10)
+
+
+def test_the_table_in_the_repository_comes_from_the_figures_beside_it(tmp_path):
+    for file in ("config.json", "metrics.jsonl", "versions.json", "COMPLETE"):
+        shutil.copy(STORED / file, tmp_path)
+    experiments.report(tmp_path)
+    assert_same_numbers(tmp_path / "table.md", STORED / "table.md")
+
+
+def test_td_is_above_monte_carlo_on_cut_tracks_in_every_seed_in_the_repository():
+    rows = [json.loads(line) for line in (STORED / "metrics.jsonl").read_text().splitlines()]
+    found = {
+        (r["rat"], r["method"], r["seed"]): r["score"]
+        for r in rows
+        if r["phase"] == "evaluate" and r["series"] == "cut"
+    }
+    for rat in tracks.RATS:
+        assert all(found[rat, "td", seed] > found[rat, "mc", seed] for seed in range(5))

@@ -61,6 +61,13 @@ def test_mutual_information_of_a_gaussian_in_closed_form():
     assert GaussianChain(0.0, 3, 0.9).exact() == pytest.approx(0, abs=1e-9)
 
 
+def test_mutual_information_of_the_grid_by_counting():
+    """With discount 0 the later cell is one of few: log of the cells less the entropy of a step."""
+    law = GridWalk(0.0).later()
+    entropy = -np.mean([sum(p * np.log(p) for p in row if p > 0) for row in law])
+    assert GridWalk(0.0).exact() == pytest.approx(np.log(len(law)) - entropy)
+
+
 def test_the_bound_is_below_the_truth_and_below_its_ceiling(rng):
     for world in (GaussianChain(0.95, 4, 0.8), GridWalk(0.5)):
         first, second = world.pairs(1_500, rng)

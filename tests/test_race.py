@@ -16,6 +16,7 @@ from tdinfonce.bench import race as _race
 from tdinfonce.bench.race import Race, Reading
 from tdinfonce.cli import main
 from tdinfonce.errors import UserError
+from tdinfonce.system import venv
 
 SPEAK = """
 import json, sys, time
@@ -114,7 +115,7 @@ def test_a_peer_that_cannot_be_installed_is_one_line(
 ) -> None:
     said = "ERROR: Could not find a version\nERROR: No matching distribution found for torch==2.13.0\n\n[notice] bye\n"
     answer = SimpleNamespace(returncode=1, stderr=said, stdout="")
-    monkeypatch.setattr(_install.subprocess, "run", lambda *words, **options: answer)
+    monkeypatch.setattr(venv.subprocess, "run", lambda *words, **options: answer)
     assert main(["bench", "--peer", "sb3", "--peer-folder", str(tmp_path)]) == 2
     error = capsys.readouterr().err.splitlines()
     assert error[-1].startswith("tdinfonce: cannot install the peer 'sb3': ERROR: No matching distribution")
@@ -131,7 +132,7 @@ def test_a_peer_is_installed_once_with_the_simulator_we_have(tmp_path: Path, mon
         (tmp_path / "venv").mkdir(exist_ok=True)
         return SimpleNamespace(returncode=0)
 
-    monkeypatch.setattr(_install.subprocess, "run", run)
+    monkeypatch.setattr(venv.subprocess, "run", run)
     python = _install.install("sb3", tmp_path)
     assert [words[-1].partition("==")[0] for words in calls[1:]] == ["torch", "mujoco"]
     assert any(word.startswith("gymnasium-robotics==") for word in calls[-1])

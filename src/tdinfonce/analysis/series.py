@@ -33,7 +33,7 @@ CRITICS = {"exact": "exact critic"} | METHODS
 
 def mean_and_range(values: Sequence[float], digits: int = 3) -> str:
     """``mean [smallest, largest]`` over seeds."""
-    return f"{np.mean(values):.{digits}f} [{min(values):.{digits}f}, {max(values):.{digits}f}]"
+    return f"{np.mean(values):z.{digits}f} [{min(values):z.{digits}f}, {max(values):z.{digits}f}]"
 
 
 def lines() -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -100,13 +100,18 @@ def plot_information(results: Results, folder: Path, title: str) -> None:
         exact = sorted({row["exact"] for row in rows})
         axis.plot([0, exact[-1]], [0, exact[-1]], color="#999999", linewidth=1, label="bound = exact")
         for count, dash in zip(counts, ("--", "-", ":", "-."), strict=False):
-            axis.axhline(np.log(count), color="#555555", linewidth=0.8, linestyle=":")
-            axis.annotate(f"log {count}", (0, np.log(count)), xytext=(2, 2), textcoords="offset points", fontsize=8)
+            if np.log(count) < 1.6 * exact[-1]:  # a ceiling far above would press the lines together
+                axis.axhline(np.log(count), color="#555555", linewidth=0.8, linestyle=":")
+                axis.annotate(f"log {count}", (0, np.log(count)), xytext=(2, 2), textcoords="offset points", fontsize=8)
             for critic, name in CRITICS.items():
                 here = [[r["bound"] for r in select(rows, exact=x, count=count, method=critic)] for x in exact]
                 look = {"color": COLOUR.get(critic, "#222222"), "linestyle": dash, "marker": "o", "markersize": 4}
                 axis.plot(exact, [np.mean(v) for v in here], label=f"{name}, N = {count}", **look)
-        axis.set(title=WORLDS[world].partition(",")[0], xlabel="exact mutual information (nats)", ylim=(-0.3, None))
+        axis.set(
+            title=WORLDS[world].partition(",")[0],
+            xlabel="exact mutual information (nats)",
+            ylim=(-0.05 * exact[-1], None),
+        )
     axes[0, 0].set_ylabel("InfoNCE bound (nats)")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
@@ -122,7 +127,7 @@ def information_tables(results: Results) -> list[str]:
         for strength in results.values("strength", world=world):
             rows = select(results.evaluated, world=world, strength=strength)
             cells = ([r["bound"] for r in select(rows, count=n, method=critic)] for n in counts for critic in CRITICS)
-            lines.append([f"{strength:g}", f"{rows[0]['exact']:.3f}", *(mean_and_range(v, 2) for v in cells)])
+            lines.append([f"{strength:g}", f"{rows[0]['exact']:z.3f}", *(mean_and_range(v, 2) for v in cells)])
         heads = [f"{name}, N = {n}" for n in counts for name in CRITICS.values()]
         parts += [f"{WORLDS[world]}:".capitalize(), markdown_table(["", "exact", *heads], lines)]
         parts.append(f"Ceilings: {', '.join(f'log {n} = {np.log(n):.2f}' for n in counts)}.")

@@ -1,9 +1,6 @@
 """The other side of a race: its settings, and the virtual environment of its own that it runs in."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
@@ -11,8 +8,9 @@ from typing import Any
 
 from tdinfonce.bench import peers
 from tdinfonce.errors import UserError, nearest
+from tdinfonce.system import venv
 
-__all__ = ["ENV", "complaint", "install", "note", "peer_settings"]
+__all__ = ["ENV", "install", "peer_settings"]
 
 ENV = "fetch-reach"
 """What is raced on."""
@@ -46,28 +44,4 @@ def install(peer: str, folder: Path) -> Path:
         raise UserError(f"a race runs on {ENV}, which needs: pip install 'tdinfonce[robotics]'") from error
     *before, last = peers.load(peer).REQUIREMENTS
     calls = [*before, (*last, *simulator)]  # the same simulator as ours
-    venv = folder.resolve() / "venv"
-    python, mark = venv / ("Scripts" if os.name == "nt" else "bin") / "python", venv / "INSTALLED"
-    wanted = json.dumps(calls)
-    if mark.is_file() and mark.read_text(encoding="utf-8") == wanted:
-        return python
-    note(f"installing {peer} into {venv}, once; this takes minutes")
-    pip = [str(python), "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for words in ([sys.executable, "-m", "venv", str(venv)], *([*pip, *call] for call in calls)):
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise UserError(f"cannot install the peer '{peer}': {complaint(done.stderr or done.stdout)}")
-    mark.write_text(wanted, encoding="utf-8")
-    return python
-
-
-def complaint(text: str) -> str:
-    """The line of a program's complaint that says most: pip's last ERROR, or the last line at all."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR")]
-    return (errors or lines or ["it did not say why"])[-1]
-
-
-def note(text: str) -> None:
-    """Say how it goes, beside the report."""
-    print(text, file=sys.stderr, flush=True)
+    return venv.install(f"the peer '{peer}'", folder, calls)

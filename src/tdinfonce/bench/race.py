@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tdinfonce.bench import peers
-from tdinfonce.bench.install import ENV, complaint, install, note, peer_settings
+from tdinfonce.bench.install import ENV, install, peer_settings
 from tdinfonce.errors import UserError
 from tdinfonce.system.machine import visible_cores
+from tdinfonce.system.venv import complaint, note
 
 __all__ = ["Race", "Reading", "compare", "first", "of_metrics", "of_peer", "show", "watch"]
 

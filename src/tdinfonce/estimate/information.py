@@ -115,13 +115,15 @@ class GridWalk:
     def log_ratio(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """log p(second | first) / p(second)."""
         law = self.later()
-        found: np.ndarray = np.log(law * len(law))[first.argmax(axis=-1), second.argmax(axis=-1)]
+        with np.errstate(divide="ignore"):  # with discount 0 most cells cannot be the later one
+            found: np.ndarray = np.log(law * len(law))[first.argmax(axis=-1), second.argmax(axis=-1)]
         return found
 
     def exact(self) -> float:
         """The mutual information, by linear algebra."""
         law = self.later()
-        return float(np.sum(law * np.log(law * len(law))) / len(law))
+        some = law[law > 0]
+        return float(np.sum(some * np.log(some * len(law))) / len(law))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,188 @@
+"""Positions of rats, without the rats: an even pace, cuts, the score by hand, and plain words when it fails."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tables import assert_same_numbers
+from tdinfonce import experiments
+from tdinfonce.cli import main
+from tdinfonce.errors import UserError
+from tdinfonce.estimate import rats, tracks
+from tdinfonce.estimate.rats import Rats, Track, later_ratios, scores
+from tdinfonce.system import venv
+
+STORED = Path(__file__).parents[1] / "results" / "estimate" / "rats"
+SMALL = Rats(networks=((16, 4),), updates=(5, 10), candidates=50, starts=20, discount=0.9)
+
+
+def walk(rows: int, seed: int = 0) -> np.ndarray:
+    """Steps that remember the one before, in a box of 1 × 1 m."""
+    rng, speed, found = np.random.default_rng(seed), np.zeros(2), [np.full(2, 0.5)]
+    for kick in rng.normal(scale=0.02, size=(rows - 1, 2)):
+        speed = 0.8 * speed + kick
+        found.append(np.clip(found[-1] + speed, 0, 1))
+    return np.array(found)
+
+
+@pytest.fixture
+def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A walk at 50 rows a second in place of the wheel."""
+    for rat in tracks.RATS:
+        np.savez(tmp_path / f"{rat}.npz", t=7 + np.arange(20_000) / 50, pos=walk(20_000))
+    monkeypatch.setattr(tracks, "data_folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_an_even_pace_is_the_mean_of_each_bin_and_bridges_short_gaps():
+    times = 3 + np.array([0, 0.02, 0.04, 0.1, 0.12, 0.4])
+    positions = np.array([[0, 0], [1, 2], [2, 4], [4, 0], [6, 0], [11, 3]], float)
+    found = tracks.even(times, positions, 10)
+    assert np.allclose(found, [[1, 2], [5, 0], [7, 1], [9, 2], [11, 3]])
+
+
+def test_a_pause_ends_a_session(tmp_path):
+    times = np.concatenate([np.arange(0, 2, 0.1), np.arange(2.6, 4.05, 0.1)])
+    np.savez(tmp_path / "tanni.npz", t=times, pos=np.zeros((len(times), 2)))
+    assert [len(s) for s in tracks.read("tanni", tmp_path, 10)] == [20, 15]
+
+
+def test_halves_keep_the_order():
+    sessions = [np.arange(6)[:, None], np.arange(6, 10)[:, None]]
+    first, second = tracks.halves(sessions)
+    assert [s.ravel().tolist() for s in first] == [[0, 1, 2, 3, 4]]
+    assert [s.ravel().tolist() for s in second] == [[5], [6, 7, 8, 9]]
+    first, second = tracks.halves(sessions, 0.8)
+    assert [s.ravel().tolist() for s in first] == [[0, 1, 2, 3, 4, 5], [6, 7]]
+    assert [s.ravel().tolist() for s in second] == [[8, 9]]
+
+
+def test_a_state_is_a_position_and_its_differences():
+    positions = np.stack([np.arange(6.0) ** 2, np.arange(6.0)], axis=1)
+    found = tracks.states(positions, (1, 3))
+    assert found.tolist() == [[9, 3, 5, 1, 9, 3], [16, 4, 7, 1, 15, 3], [25, 5, 9, 1, 21, 3]]
+
+
+def test_nothing_crosses_a_cut(rng):
+    """Row t lies at (t, t): a step, a difference or a later position across a cut would be longer than it may be."""
+    line = np.repeat(np.arange(400.0)[:, None], 2, axis=1)
+    track = Track(SMALL, [line], "cut", "mc", (8, 4), rng)
+    steps, unscaled = track.steps, track._mean + np.asarray(track.steps.state) * track._scale
+    assert np.allclose(unscaled[:, 2:], [1, 1, 5, 5], atol=1e-3)
+    row = np.rint(unscaled[:, 0]).astype(int)
+    moment, left = np.asarray(steps.moment), np.asarray(steps.left)
+    assert (row[moment] // 20 == row[moment + left] // 20).all()
+    assert (row[moment + left] % 20 == 19).all()
+    assert len(moment) == 20 * 14  # of 20 rows 5 give no state, and the last has no next
+    whole = Track(SMALL, [line], "uncut", "mc", (8, 4), rng)
+    assert len(whole.steps.moment) == 394
+
+
+def test_the_ratio_of_a_later_position_by_hand():
+    logits = np.log([[1.0, 2.0, 4.0, 8.0], [3.0, 1.0, 6.0, 2.0]])
+    by_chance = np.log([[1.0, 3.0], [5.0, 7.0]])  # means 2 and 6
+    found = later_ratios(logits, by_chance, np.array([1, 0]), 2)
+    assert np.allclose(np.exp(found), [[4 / 2, 8 / 2], [1 / 6, 6 / 6]])
+    constant = np.array([[5], [-700]])
+    shifted = later_ratios(logits + constant, by_chance + constant, np.array([1, 0]), 2)
+    assert np.allclose(found, shifted)  # the constant of a row is free
+
+
+def test_the_score_by_hand():
+    config = replace(SMALL, discount=0.5, chance=0.1)
+    found = scores(config, np.log([[2.0, 1.0], [4.0, 0.5]]))
+    assert found["score"] == pytest.approx((2 * (np.log(8) / 2) + np.log(0.5) / 2) / 3)
+    mixed = [np.log(1.9 * 3.7) / 2, np.log(1.0 * 0.55) / 2]
+    assert found["mixed"] == pytest.approx((2 * mixed[0] + mixed[1]) / 3)
+    assert found["by_time"] == pytest.approx(mixed, abs=1e-4)
+
+
+def test_later_rows_are_of_the_same_session(rng):
+    """A start needs all rows ahead, and starts of a session are scored with its own rows."""
+    track = Track(SMALL, [walk(300)], "uncut", "td", (8, 4), rng).fit(5)
+    assert SMALL.ahead == 66
+    assert track.ratios([walk(200), walk(40), walk(90)]).shape == (20, 66)
+    one, both = track.ratios([walk(73)]), track.ratios([walk(73), walk(40)])
+    assert one.shape == (2, 66)
+    assert np.allclose(one, both)
+    with pytest.raises(UserError, match="66 rows ahead"):
+        track.ratios([walk(40)])
+
+
+def test_td_foresees_a_walk_from_pieces_better_than_monte_carlo():
+    config = replace(SMALL, updates=(200,), starts=200, candidates=500, discount=0.95, piece=10)
+    sessions = [walk(3_000)]
+    found = {}
+    for method in rats.METHODS:
+        track = Track(config, sessions, "cut", method, (32, 8), np.random.default_rng(0)).fit(1_000)
+        found[method] = scores(config, track.ratios([walk(2_000, 1)]))["score"]
+    assert found["td"] > 0
+    assert found["td"] > found["mc"]
+
+
+def test_the_experiment_runs_on_what_is_read(recordings, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(rats, "visible_cores", lambda: 1)
+    out = tmp_path / "run"
+    assert main(["reproduce", "rats", "--budget", "smoke", "--seeds", "2", "--out", str(out)]) == 0
+    assert str(out / "figure.png") in capsys.readouterr().out
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [row["phase"] for row in rows].count("choose") == 4 * 2
+    evaluated = [row for row in rows if row["phase"] == "evaluate"]
+    assert {(r["series"], r["method"], r["seed"]) for r in evaluated} == {
+        (s, m, seed) for s in rats.SERIES for m in rats.METHODS for seed in (0, 1)
+    }
+    for one in evaluated:
+        same = [r for r in rows if r["phase"] == "choose" and all(r[k] == one[k] for k in ("series", "method"))]
+        assert one["updates"] == max(same, key=lambda r: r["score"])["updates"]
+
+
+def test_an_install_that_fails_is_one_line(tmp_path, monkeypatch, capsys):
+    answer = SimpleNamespace(returncode=1, stderr="ERROR: No matching distribution found for ratinabox\n", stdout="")
+    monkeypatch.setattr(venv.subprocess, "run", lambda *words, **options: answer)
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "rats", "--budget", "smoke", "--out", str(tmp_path / "run")]) == 2
+    *before, last = capsys.readouterr().err.splitlines()
+    assert last.startswith(f"tdinfonce: cannot install {tracks.PACKAGE}: ERROR: No matching distribution")
+    assert len(before) == 1  # it says that it is installing
+    assert not (tmp_path / "run").exists()
+
+
+def test_recordings_are_found_inside_the_environment_without_an_import(tmp_path, monkeypatch):
+    def run(words, **options):
+        (tmp_path / "venv").mkdir(exist_ok=True)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(venv.subprocess, "run", run)
+    with pytest.raises(UserError, match="has no recordings"):
+        tracks.data_folder(tmp_path)
+    data = tmp_path / "venv" / "lib" / "python3.x" / "site-packages" / "ratinabox" / "data"
+    data.mkdir(parents=True)
+    (data / "tanni.npz").write_bytes(b"no recording")
+    assert tracks.data_folder(tmp_path) == data
+    with pytest.raises(UserError, match=r"tanni\.npz is no recording"):
+        tracks.read("tanni", data, 10)
+    with pytest.raises(UserError, match=r"sargolini\.npz is no recording"):
+        tracks.read("sargolini", data, 10)
+
+
+def test_the_table_in_the_repository_comes_from_the_figures_beside_it(tmp_path):
+    for file in ("config.json", "metrics.jsonl", "versions.json", "COMPLETE"):
+        shutil.copy(STORED / file, tmp_path)
+    experiments.report(tmp_path)
+    assert_same_numbers(tmp_path / "table.md", STORED / "table.md")
+
+
+def test_td_is_above_monte_carlo_on_cut_tracks_in_every_seed_in_the_repository():
+    rows = [json.loads(line) for line in (STORED / "metrics.jsonl").read_text().splitlines()]
+    found = {
+        (r["rat"], r["method"], r["seed"]): r["score"]
+        for r in rows
+        if r["phase"] == "evaluate" and r["series"] == "cut"
+    }
+    for rat in tracks.RATS:
+        assert all(found[rat, "td", seed] > found[rat, "mc", seed] for seed in range(5))

@@ -39,9 +39,7 @@ class Evaluations:
     updates: int = 2_000
     """Of each network of every method."""
     learning_rate: float = 3e-3
-    """Of our critics."""
-    fqe_learning_rate: float = 3e-3
-    """Of fitted Q evaluation."""
+    """Of every network."""
 
 
 @cache
@@ -106,7 +104,7 @@ def _fqe(config: Evaluations, model: Model, policy: np.ndarray, data: Episodes, 
     actions = np.eye(policy.shape[1], dtype=np.float32)[:, None].repeat(len(own), axis=1)
     choices = Choices(actions, policy[own].T)
     steps, _ = build_steps(logged, choices, np.random.default_rng(seed), np.arange(len(data)))
-    settings: dict[str, Any] = {**TABLE, "learning_rate": config.fqe_learning_rate, "discount": config.discount}
+    settings: dict[str, Any] = {**TABLE, "learning_rate": config.learning_rate, "discount": config.discount}
     value = rivals.fitted_q(steps, policy[own], model.rewards[own], Config(**settings), config.updates, seed)
     return value[logged.which[logged.start]].mean(axis=0)
 

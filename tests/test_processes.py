@@ -91,7 +91,7 @@ def test_smoke(name, tmp_path, capsys):
     assert (out / "COMPLETE").is_file()
 
 
-@pytest.mark.parametrize("name", ["known-process"])
+@pytest.mark.parametrize("name", ["known-process", "mutual-information"])
 def test_the_table_in_the_repository_comes_from_the_figures_beside_it(name, tmp_path):
     copy = tmp_path / "copy"
     copy.mkdir()

@@ -151,20 +151,15 @@ def test_doubly_robust_arithmetic_by_hand() -> None:
     assert found[:, 0] == pytest.approx([first, second])
 
 
-def test_intervals_cover_the_choice_of_first_states() -> None:
+def test_an_interval_is_as_wide_as_the_choice_of_first_states_makes_it() -> None:
     """With one step and exact values, resampling episodes is all the uncertainty there is."""
-    rng, hits = np.random.default_rng(0), 0
+    rng = np.random.default_rng(0)
     action = rng.integers(0, 2, 2_000)
     data = [(np.array([s, 2, 2]), np.array([a, 0])) for s, a in zip(rng.integers(0, 2, 2_000), action, strict=True)]
     estimate = td.estimate(data, lambda s: np.zeros(len(s), int), discount=0.5, updates=300)
     low, high = estimate.interval(lambda s: s == 1)
     assert low < estimate.value(lambda s: s == 1).mean < high
     assert high - low == pytest.approx(2 * 1.96 * 0.5 / 2_000**0.5, rel=0.2)
-    for seed in range(100):  # by resampling alone: the same arithmetic on fresh first states
-        fresh = np.random.default_rng(seed).integers(0, 2, 400).astype(float)
-        half = 1.96 * fresh.std() / 20
-        hits += abs(fresh.mean() - 0.5) < half
-    assert hits > 85
 
 
 def test_refits_widen_the_interval(plain: Any) -> None:

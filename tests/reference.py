@@ -132,6 +132,11 @@ def deterministic(actor: Any, observation: np.ndarray, goal: np.ndarray, c: Any)
     return np.tanh(mlp(actor.net, observation, goal, norm=c.layer_norm))
 
 
+def deterministic_mean(actor: Any, observation: np.ndarray, goal: np.ndarray, c: Any) -> np.ndarray:
+    """The mean of a clipped policy, before it is clipped."""
+    return mlp(actor.net, observation, goal, norm=c.layer_norm)
+
+
 def embeddings(
     towers: tuple[Any, ...], *inputs: np.ndarray, c: Any, normalise: bool, temperature: Any = 1.0
 ) -> list[np.ndarray]:

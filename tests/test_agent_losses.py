@@ -46,6 +46,7 @@ def raw() -> Batch:
     observations = [normal(ROWS, 4) for _ in range(3)]
     observations[0][2, 1], observations[1][3, 1], observations[2][4, 2] = 9.0, -8.0, 11.0
     goals = [normal(ROWS, 3) for _ in range(5)]
+    uniform = np.random.default_rng(5).normal(0.3, 1.5, (ROWS, 3)).astype(np.float32)
     following, future, _, commanded, _ = goals
     following[[4, 22]] = [future[4] + [0.5, 7, -0.5], commanded[22] + [0.1, -7, 0.9]]
     future[5] = following[5]
@@ -64,6 +65,7 @@ def raw() -> Batch:
         near_goal=goals[4],
         bootstrap_observation=observations[2],
         bootstrap_discount=rng.uniform(0.2, 0.95, ROWS).astype(np.float32),
+        uniform_goal=uniform,
         reward=(np.arange(ROWS) % 3 == 0).astype(np.float32),
         context_observation=normal(ROWS, STEPS, 4),
         context_action=rng.uniform(-1, 1, (ROWS, STEPS, 2)).astype(np.float32),

@@ -127,6 +127,17 @@ def test_uniform_future_goals_are_uniform_and_near_ones_stay_geometric(lengths: 
 
 
 @every_length
+def test_uniform_goals_are_uniform_beside_geometric_ones_and_change_no_other_draw(lengths: list[int]) -> None:
+    draws = draw(lengths)
+    for left in range(1, max(lengths) + 1):
+        follows(draws.ahead("uniform_goal")[draws.left == left], uniform(left))
+    fields = tuple(name for name in Batch._fields if name != "uniform_goal" and not name.startswith("context"))
+    without = draw(lengths, fields=fields).batch
+    for name in fields:
+        np.testing.assert_array_equal(getattr(without, name), getattr(draws.batch, name))
+
+
+@every_length
 @pytest.mark.parametrize("n_step", [1, 3, 50])
 def test_near_goals_are_geometric_before_the_bootstrap(lengths: list[int], n_step: int) -> None:
     draws = draw(lengths, n_step=n_step)

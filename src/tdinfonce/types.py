@@ -170,6 +170,8 @@ class Batch(NamedTuple):
     """s_{t+m}"""
     bootstrap_discount: Any
     """discount ** m"""
+    uniform_goal: Any = None
+    """A later state of the same episode as a goal, all of them alike."""
     reward: Any = None
     """For agents of one task: 1 if s_{t+1} reaches the task's goal, else 0. None where the data have no task."""
     context_observation: Any = None
@@ -195,9 +197,9 @@ class GoalSampling(NamedTuple):
     """How many states up to the present one an agent that reads sequences wants to see; 0: none."""
     whole_share: float = 0.0
     """Share of the rows of a batch, the first ones, that bootstrap at the end of the episode, however far it is."""
-    fields: tuple[str, ...] = Batch._fields[: Batch._fields.index("reward")]
+    fields: tuple[str, ...] = Batch._fields[: Batch._fields.index("uniform_goal")]
     """The fields of a batch that the agent reads, no more and no less; the others are None. The default is all of them
-    but rewards and contexts."""
+    but those that are None by default."""
 
     @property
     def of_one_task(self) -> bool:

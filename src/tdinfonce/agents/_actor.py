@@ -8,26 +8,46 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from tdinfonce import losses
 from tdinfonce.errors import UserError
-from tdinfonce.networks.actor import Actor, CategoricalActor, GaussianActor
+from tdinfonce.networks.actor import Actor, CategoricalActor, ClippedActor, GaussianActor
 from tdinfonce.networks.learner import AveragedLearner
 from tdinfonce.networks.pixels import image_torso
-from tdinfonce.types import EnvSpec, Metrics
+from tdinfonce.types import Batch, EnvSpec, Metrics
 
-__all__ = ["TORSO", "Proposal", "act", "actor_inputs", "make_actor", "propose", "refuse_discrete"]
+__all__ = [
+    "ACTORS",
+    "TANH",
+    "TORSO",
+    "Proposal",
+    "act",
+    "actor_inputs",
+    "improve",
+    "make_actor",
+    "propose",
+    "refuse_discrete",
+]
 
 TORSO = 1
 """Folded into the key of a network, it gives the key of its torso."""
+TANH, CLIPPED, WEIGHTED = ACTORS = ("tanh", "clipped", "weighted")
 Rows = TypeVar("Rows")
 
 
 def make_actor(key: Array, spec: EnvSpec, config: Any) -> Actor:
-    """A policy with the widths of the config: tanh-Gaussian, or categorical where actions are discrete."""
+    """A policy with the widths of the config: of the config's kind, or categorical where actions are discrete."""
     inputs: dict[str, Any] = actor_inputs(key, spec, config) | {
         "hidden": config.hidden,
         "layer_norm": config.layer_norm,
     }
-    return CategoricalActor(**inputs) if spec.discrete else GaussianActor(**inputs, min_std=config.min_std)
+    squashed = getattr(config, "actor", TANH) == TANH
+    if spec.discrete and not squashed:
+        raise UserError(f"the actor {config.actor} is for continuous actions, and those of {spec.name} are discrete")
+    if spec.discrete:
+        return CategoricalActor(**inputs)
+    if not squashed:
+        return ClippedActor(**inputs, std=config.actor_std)
+    return GaussianActor(**inputs, min_std=config.min_std)
 
 
 def actor_inputs(key: Array, spec: EnvSpec, config: Any) -> dict[str, Any]:
@@ -54,6 +74,30 @@ def act(
     average = policy.average
     best = average.mean if mean and isinstance(average, GaussianActor) else average.mode
     return best(observation, goal) if greedy else policy.model.sample(observation, goal, key)
+
+
+def improve(
+    actor: ClippedActor, value: Callable[[Array], Array], batch: Batch, goal: Array, config: Any
+) -> tuple[Array, Metrics]:
+    """The loss of a policy that stays near stored actions: what its mean action is worth, in units of the mean size of
+    that, and half the squared distance to the stored action; or that distance alone, more of the better actions.
+
+    Args:
+        actor: the policy.
+        value: of an action in each row; the larger, the better.
+        batch: with the stored actions.
+        goal: that the policy is told.
+        config: with ``actor``, ``cloning_weight`` and ``sharpness``.
+    """
+    mean, _ = actor(batch.observation, goal)
+    worth = value(jnp.clip(mean, -1, 1))
+    error = 0.5 * jnp.sum(jnp.square(mean - batch.action), axis=-1)
+    metrics = {"actor/loss": -jnp.mean(worth), "actor/action_error": jnp.mean(error)}
+    if config.actor == WEIGHTED:
+        better = jax.lax.stop_gradient(value(batch.action) - worth)
+        return jnp.mean(losses.advantage_weighted(-error, better, sharpness=config.sharpness)), metrics
+    unit = jax.lax.stop_gradient(jnp.mean(jnp.abs(worth))) + 1e-6
+    return config.cloning_weight * jnp.mean(error) - jnp.mean(worth) / unit, metrics
 
 
 class Proposal(NamedTuple):
@@ -88,7 +132,11 @@ def propose(actor: Actor, observation: Array, goal: Array, key: Array) -> Propos
     if isinstance(actor, CategoricalActor):
         return _choices(actor(observation, goal))
     loc, scale = actor(observation, goal)
-    action = jnp.tanh(loc + scale * jax.random.normal(key, loc.shape))
+    noise = scale * jax.random.normal(key, loc.shape)
+    if isinstance(actor, ClippedActor):
+        metrics = {"actor/location": jnp.mean(jnp.abs(loc))}
+        return Proposal(jnp.clip(loc + noise, -1, 1), None, jnp.mean(jnp.square(loc)), -loc.shape[-1], metrics)
+    action = jnp.tanh(loc + noise)
     metrics = {"actor/std": jnp.mean(scale), "actor/location": jnp.mean(jnp.abs(loc))}
     return Proposal(action, None, jnp.mean(jnp.square(loc)), -loc.shape[-1], metrics)
 

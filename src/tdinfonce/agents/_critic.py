@@ -9,10 +9,10 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from tdinfonce import losses
-from tdinfonce.agents._actor import TORSO, make_actor, propose
+from tdinfonce.agents._actor import TORSO, improve, make_actor, propose
 from tdinfonce.agents._goals import actor_goals
 from tdinfonce.agents._inputs import Inputs
-from tdinfonce.networks.actor import Actor, CategoricalActor
+from tdinfonce.networks.actor import Actor, CategoricalActor, ClippedActor
 from tdinfonce.networks.critic import ContrastiveCritic, logits, pair_logits, smallest
 from tdinfonce.networks.learner import Adam, AveragedLearner
 from tdinfonce.networks.pixels import Torso, image_torso
@@ -145,15 +145,16 @@ def recognise_futures(
 def maximise_logit(
     actor: Actor, critic: ContrastiveCritic, batch: Batch, key: Array, config: Any
 ) -> tuple[Array, Metrics]:
-    """The actor's loss of the critics f(s, a, g) that tie commanded and predicted goal: minus the smallest logit."""
+    """The actor's loss of the critics f(s, a, g) that tie commanded and predicted goal, by the smallest logit."""
     goal = actor_goals(config).of(batch)
+
+    def value(action: Array) -> Array:
+        return smallest(pair_logits(critic.embed(batch.observation, action), critic.embed_goal(goal)))
+
+    if isinstance(actor, ClippedActor):
+        return improve(actor, value, batch, goal, config)
     policy = propose(actor, batch.observation, goal, key)
-
-    def miss(action: Array) -> Array:
-        value = smallest(pair_logits(critic.embed(batch.observation, action), critic.embed_goal(goal)))
-        return losses.maximise(value)
-
-    reach = jnp.mean(policy.expected(miss))
+    reach = jnp.mean(policy.expected(lambda action: losses.maximise(value(action))))
     return reach + config.mean_penalty * policy.size, policy.metrics | {"actor/loss": reach}
 
 

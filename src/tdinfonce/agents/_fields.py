@@ -2,14 +2,19 @@
 
 from typing import Any
 
+from tdinfonce.agents._actor import ACTORS, TANH
 from tdinfonce.networks.pixels import TORSOS
 from tdinfonce.settings import setting
 
 __all__ = [
     "PAPER",
+    "actor",
     "actor_future_share",
     "actor_rate",
+    "actor_std",
+    "actor_uniform_share",
     "average_rate",
+    "cloning_weight",
     "commanded_share",
     "critic_rate",
     "critics",
@@ -158,6 +163,32 @@ def scale_inputs(default: bool) -> Any:
 def min_std(default: float) -> Any:
     """Of a tanh-Gaussian policy."""
     return setting(default, "Smallest standard deviation of the policy before squashing.", high=10)
+
+
+def actor(default: str = TANH) -> Any:
+    """The kind of a policy and what it is trained for."""
+    help = (
+        "tanh: a Gaussian squashed by tanh, with the agent's own objective. clipped: a Gaussian around a mean that is "
+        "clipped; the value of the mean in units of its own size, and the distance to stored actions. weighted: the "
+        "same policy, which clones the better actions more."
+    )
+    return setting(default, help, choices=ACTORS)
+
+
+def actor_std(default: float = 0.2) -> Any:
+    """Of a policy that is clipped."""
+    help = "Standard deviation of a policy that is not tanh, where it acts by samples."
+    return setting(default, help, above=0, high=10)
+
+
+def cloning_weight(default: float = 0.1) -> Any:
+    """Of a policy that is clipped."""
+    return weight(default, "Of the actor clipped: weight of half the squared distance to the stored action.")
+
+
+def actor_uniform_share(default: float = 0.0) -> Any:
+    """Of the goals of a batch."""
+    return share(default, "Share of later states of the episode, all alike, among the goals the actor is trained on.")
 
 
 def mean_penalty(default: float) -> Any:

@@ -102,10 +102,15 @@ class Config(Settings):
     mean_penalty: float = fields.mean_penalty(1.0)
     commanded_share: float = fields.commanded_share(0.4)
     actor_future_share: float = fields.actor_future_share(0.3)
+    actor: str = fields.actor()
+    actor_std: float = fields.actor_std()
+    actor_uniform_share: float = fields.actor_uniform_share()
+    cloning_weight: float = fields.cloning_weight()
+    sharpness: float = fields.sharpness(3.0)
 
     def check(self) -> None:
         """Refuse shares of more than the whole."""
-        check_shares(self, "actor_future_share", "commanded_share")
+        check_shares(self, "actor_future_share", "actor_uniform_share", "commanded_share")
 
     @property
     def sampling(self) -> GoalSampling:

@@ -23,7 +23,7 @@ from tdinfonce.agents._actor import act
 from tdinfonce.agents._critic import OccupancyModel, contrastive_learners, maximise_logit, recognise_futures
 from tdinfonce.agents._goals import actor_goals, check_shares, reads
 from tdinfonce.agents._inputs import Inputs
-from tdinfonce.networks.actor import Actor
+from tdinfonce.networks.actor import Actor, ClippedActor
 from tdinfonce.networks.critic import ContrastiveCritic
 from tdinfonce.networks.learner import AveragedLearner
 from tdinfonce.settings import Settings
@@ -62,7 +62,7 @@ class Agent(OccupancyModel, eqx.Module):
     def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
         share = self.config.cloning_share
         reach, metrics = maximise_logit(actor, self.critic.model, batch, key, self.config)
-        if not share:
+        if not share or isinstance(actor, ClippedActor):
             return reach, metrics
         clone = jnp.mean(losses.cloning(actor.log_prob(batch.observation, batch.future_goal, batch.action)))
         return (1 - share) * reach + share * clone, metrics | {"actor/cloning": clone}
@@ -114,10 +114,15 @@ class Config(Settings):
         "Offline: share of the negative log-likelihood of the stored actions; the logit weighs one minus it. 0 online.",
     )
     mean_action: bool = fields.mean_action(False)
+    actor: str = fields.actor()
+    actor_std: float = fields.actor_std()
+    actor_uniform_share: float = fields.actor_uniform_share()
+    cloning_weight: float = fields.cloning_weight()
+    sharpness: float = fields.sharpness(3.0)
 
     def check(self) -> None:
         """Refuse shares of more than the whole."""
-        check_shares(self, "actor_future_share", "commanded_share")
+        check_shares(self, "actor_future_share", "actor_uniform_share", "commanded_share")
 
     @property
     def sampling(self) -> GoalSampling:

@@ -22,11 +22,11 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
-from tdinfonce.agents._actor import act, make_actor, propose
+from tdinfonce.agents._actor import TANH, act, improve, make_actor, propose
 from tdinfonce.agents._critic import quasimetric_critic
 from tdinfonce.agents._goals import actor_goals, check_shares, reads
 from tdinfonce.agents._inputs import Inputs
-from tdinfonce.networks.actor import Actor
+from tdinfonce.networks.actor import Actor, ClippedActor
 from tdinfonce.networks.learner import Adam, AveragedLearner, Learner, descend_together
 from tdinfonce.networks.quasimetric import QuasimetricCritic
 from tdinfonce.settings import Settings, setting
@@ -88,6 +88,8 @@ class Agent(eqx.Module):
     def _actor_loss(self, parameters: tuple[Actor, Array], batch: Batch, key: Array) -> tuple[Array, Metrics]:
         c, (actor, raw_weight) = self.config, parameters
         goal = actor_goals(c).of(batch)
+        if isinstance(actor, ClippedActor):
+            return improve(actor, lambda a: -self._distance_after(batch.observation, a, goal), batch, goal, c)
         policy = propose(actor, batch.observation, goal, key)
         reach = jnp.mean(policy.expected(lambda action: self._distance_after(batch.observation, action, goal)))
         loss = reach + c.mean_penalty * policy.size
@@ -174,16 +176,20 @@ class Config(Settings):
     mean_action: bool = fields.mean_action(False)
     commanded_share: float = fields.commanded_share(0.4)
     actor_future_share: float = fields.actor_future_share(0.3)
+    actor: str = fields.actor()
+    actor_std: float = fields.actor_std()
+    actor_uniform_share: float = fields.actor_uniform_share()
+    sharpness: float = fields.sharpness(3.0)
 
     def check(self) -> None:
         """Refuse shares of more than the whole."""
-        check_shares(self, "actor_future_share", "commanded_share")
+        check_shares(self, "actor_future_share", "actor_uniform_share", "commanded_share")
 
     @property
     def sampling(self) -> GoalSampling:
         """The fields of a batch that this agent reads, and the law of its goals."""
         steps = "observation", "action", "next_observation", "next_goal", "random_goal"
-        cloned = ["future_goal"] if self.cloning_weight else []
+        cloned = ["future_goal"] if self.cloning_weight and self.actor == TANH else []
         return GoalSampling(self.discount, fields=reads(*steps, *cloned, actor_goals(self)))
 
 

@@ -20,11 +20,11 @@ from jax import Array
 
 from tdinfonce import losses
 from tdinfonce.agents import _fields as fields
-from tdinfonce.agents._actor import act, propose
+from tdinfonce.agents._actor import act, improve, propose
 from tdinfonce.agents._critic import OccupancyModel, contrastive_learners, td_metrics, weight_entropy, with_diagonal
 from tdinfonce.agents._goals import GoalMix, actor_goals, check_shares, reads
 from tdinfonce.agents._inputs import Inputs
-from tdinfonce.networks.actor import Actor
+from tdinfonce.networks.actor import Actor, ClippedActor
 from tdinfonce.networks.critic import ContrastiveCritic, logits, pair_logits, smallest
 from tdinfonce.networks.learner import AveragedLearner, copy, polyak
 from tdinfonce.settings import Settings, setting
@@ -90,12 +90,17 @@ class Agent(OccupancyModel, eqx.Module):
     def _actor_loss(self, actor: Actor, batch: Batch, key: Array) -> tuple[Array, Metrics]:
         c, critic = self.config, self.critic.model
         goal = actor_goals(c).of(batch)
+
+        def miss(action: Array) -> Array:
+            left = critic.embed(batch.observation, action, goal)
+            return losses.goal_infonce(smallest(logits(left, critic.embed_goal(goal))))
+
+        if isinstance(actor, ClippedActor):
+            return improve(actor, lambda action: -miss(action), batch, goal, c)
         policy = propose(actor, batch.observation, goal, key)
 
         def judge(action: Array) -> tuple[Array, Array]:
-            left = critic.embed(batch.observation, action, goal)
-            goal_logits = smallest(logits(left, critic.embed_goal(goal)))
-            return losses.goal_infonce(goal_logits), losses.cloning_error(action, batch.action)
+            return miss(action), losses.cloning_error(action, batch.action)
 
         reach, error = map(jnp.mean, policy.expected(judge))
         clone = error * (batch.action.shape[-1] if c.cloning_sum else 1)
@@ -181,10 +186,15 @@ class Config(Settings):
     cloning_sum: bool = setting(
         False, "Whether that distance is summed over dimensions, as in the paper, or averaged, as in its release."
     )
+    actor: str = fields.actor()
+    actor_std: float = fields.actor_std()
+    actor_uniform_share: float = fields.actor_uniform_share()
+    cloning_weight: float = fields.cloning_weight()
+    sharpness: float = fields.sharpness(3.0)
 
     def check(self) -> None:
         """Refuse shares of more than the whole."""
-        check_shares(self, "actor_future_share", "commanded_share")
+        check_shares(self, "actor_future_share", "actor_uniform_share", "commanded_share")
         check_shares(self, "critic_future_share", "commanded_share")
 
     @property

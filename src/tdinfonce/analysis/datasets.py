@@ -10,7 +10,7 @@ from tdinfonce.analysis.style import new_figure, save
 if TYPE_CHECKING:
     from tdinfonce.data.episodes import Episodes
 
-__all__ = ["draw", "draw_walls", "flipped_share", "reach_rate", "report"]
+__all__ = ["draw", "draw_walls", "flipped_share", "reach_rate", "report", "upside_down"]
 
 ANT_OBSERVATION = 29
 QUATERNION = slice(3, 7)
@@ -53,8 +53,13 @@ def reach_rate(episodes: "Episodes", tolerance: float) -> float:
 
 def flipped_share(episodes: "Episodes") -> float:
     """Share of episodes at whose end the ant lies on its back: the body's own "up" points down."""
-    _, x, y, _ = episodes.observation[episodes.start + episodes.length, QUATERNION].T
-    return float(np.mean(1 - 2 * (x**2 + y**2) < 0))
+    return float(np.mean(upside_down(episodes.observation[episodes.start + episodes.length])))
+
+
+def upside_down(observation: np.ndarray) -> np.ndarray:
+    """Whether an ant lies on its back, of one observation or of many: its body's own "up" points down."""
+    _, x, y, _ = np.moveaxis(observation[..., QUATERNION], -1, 0)
+    return np.asarray(1 - 2 * (x**2 + y**2) < 0)
 
 
 def _ranges(array: np.ndarray) -> str:

@@ -17,16 +17,19 @@ class Make:
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     """pointmaze-* or antmaze-* (see `tdinfonce list`); with --policy RUN any environment."""
-    kind: str = "navigate"
-    """navigate: long ways. stitch (pointmaze): episodes of a few cells, so that far goals need stitching."""
+    kind: str | None = None
+    """reach: an episode ends on arrival. navigate: it goes on to another goal. stay: it stays there. stitch (of
+    pointmaze): ways of a few cells, so that far goals need stitching. Default: reach of antmaze, else navigate."""
     transitions: int = 1_000_000
     """At least so many steps, in whole episodes."""
     seed: int = 0
     """Decides everything random; one seed, one file."""
     policy: Path | None = None
     """Who walks: a file of weights (.npz), or the folder of a run of ours."""
+    end_falls: bool = False
+    """End an episode when the ant lies on its back."""
     out: str | None = None
-    """Minari id (namespace/name-v0) or a folder; default: tdinfonce/NAME-v0, for pointmaze with the kind."""
+    """Minari id (namespace/name-v0) or a folder; default: tdinfonce/NAME-KIND-v0, of antmaze's reach NAME-v0."""
     overwrite: bool = False
     """Replace another data set of ours in that place."""
 
@@ -40,7 +43,7 @@ class Make:
         except KeyboardInterrupt:
             print("what is recorded is kept; the same command continues")
             raise
-        print(f"{made.folder}: {made.record['episodes']:,} episodes; tdinfonce data inspect {made.source}")
+        print(f"{made.folder}: {made.episodes:,} episodes; tdinfonce data inspect {made.source}")
         return 0
 
 

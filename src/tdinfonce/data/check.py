@@ -46,6 +46,8 @@ class Raw(NamedTuple):
     """Whether actions are stored as integers, one for each row: discrete ones, if none is negative."""
     terminal: np.ndarray | None = None
     """``[episodes]``, whether the last state of each is one that is never left; None: it is not known."""
+    renewed: tuple[np.ndarray, np.ndarray] | None = None
+    """Rows in which a new goal was commanded in the midst of an episode, and those goals."""
 
 
 def refuse(file: str, field: str, problem: str, where: str = "") -> UserError:

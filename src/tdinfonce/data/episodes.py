@@ -1,6 +1,6 @@
 """Episodes in flat arrays: state rows of one episode are adjacent, and two integers say where it is."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -43,6 +43,10 @@ class Episodes:
     """How many discrete actions there are, which are one-hot here; 0: they are not discrete."""
     commanded: bool = True
     """Whether somebody commanded the goals; False: the data name none, and `goal` is the last state of each episode."""
+    renewed_row: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The rows in which a new goal was commanded in the midst of an episode; `goal` is the first one."""
+    renewed_goal: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    """``[rows, *goal_shape]``, those goals."""
 
     def __post_init__(self) -> None:
         """Check that every episode lies inside the arrays."""

@@ -1,5 +1,6 @@
 """From what a reader found to episodes that can be trusted: every value is looked at, block by block."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,14 @@ def finish(
     action[raw.start + raw.length] = 0.0
     arrays = (raw.observation, achieved, action, raw.start, raw.length, _goals(raw, achieved, goal_field))
     units_of: Any = {"action_low": units.low, "action_high": units.high, "actions": units.choices}
-    return Episodes(*arrays, **units_of, terminal=raw.terminal, commanded=raw.goal is not None)
+    episodes = Episodes(*arrays, **units_of, terminal=raw.terminal, commanded=raw.goal is not None)
+    if raw.goal is None or raw.renewed is None:
+        return episodes
+    row, renewed = raw.renewed
+    bad = np.nonzero(~np.isfinite(renewed).all(axis=1))[0]
+    if len(bad):
+        raise refuse(raw.file, goal_field, f"{renewed[bad[0]].tolist()} is not a finite goal", raw.locate(row[bad[0]]))
+    return replace(episodes, renewed_row=row, renewed_goal=renewed)
 
 
 def _steps(raw: Raw) -> np.ndarray:

@@ -44,6 +44,7 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
         "near_goal": (episodes.achieved, row + geometric_offset(uniform[1], steps, how.discount)),
         "bootstrap_observation": (episodes.observation, row + steps),
         "bootstrap_discount": (np.float32(how.discount) ** np.arange(steps.max() + 1, dtype=np.float32), steps),
+        "uniform_goal": (episodes.achieved, _uniform_later(rng, row, left) if "uniform_goal" in how.fields else row),
         "reward": (episodes.reward, row + 1),
         **_context(episodes, which, row, how.context),
     }
@@ -57,6 +58,11 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
         return array.take(index, axis=0, mode="clip").reshape(*shape, *index.shape[1:], *array.shape[1:])
 
     return Batch(*map(take, Batch._fields))
+
+
+def _uniform_later(rng: np.random.Generator, row: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """Later rows, drawn behind all others: who does not read them is shown what it was shown before they existed."""
+    return row + uniform_offset(rng.random(len(row), dtype=np.float32), left)
 
 
 def _context(

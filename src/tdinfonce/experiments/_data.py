@@ -9,7 +9,7 @@ from tdinfonce import envs
 from tdinfonce.data.catalogue import is_here, place
 from tdinfonce.data.writer import write_minari
 from tdinfonce.errors import UserError
-from tdinfonce.recording.behaviour import Behaviour, record_episode
+from tdinfonce.recording.behaviour import Behaviour, record_block
 from tdinfonce.recording.generate import make_data
 
 __all__ = ["AIMLESS", "SMOKE", "dataset_id", "make_aimless", "make_missing", "require"]
@@ -45,8 +45,8 @@ def make_aimless(folder: Path, env: str, *, episodes: int = 8, steps: int = 80) 
     if (folder / AIMLESS).exists():
         return
     world = envs.make(env)
-    behaviour = Behaviour(world, _Idle(world.spec.action_size), steps, 1.0, None, renew=False, policy=None)
-    recorded = [record_episode(behaviour, 0, index) for index in range(episodes)]
+    behaviour = Behaviour(world, _Idle(world.spec.action_size), steps, 1.0, None, kind="stay", policy=None)
+    recorded = [episode for index in range(episodes) for episode in record_block(behaviour, 0, index)]
     record = {"env": env, "kind": "aimless", "seed": 0, "maze": behaviour.env.grid.as_json()}
     write_minari(folder / f"{AIMLESS}.partial", f"tdinfonce/{AIMLESS}", world.spec, recorded, record)
     (folder / f"{AIMLESS}.partial").rename(folder / AIMLESS)

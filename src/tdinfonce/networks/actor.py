@@ -9,7 +9,7 @@ from jax.scipy.stats import norm
 from tdinfonce.networks.mlp import MLP
 from tdinfonce.networks.pixels import Torso
 
-__all__ = ["Actor", "CategoricalActor", "DeterministicActor", "GaussianActor", "log_density"]
+__all__ = ["Actor", "CategoricalActor", "ClippedActor", "DeterministicActor", "GaussianActor", "log_density"]
 
 EDGE = 0.999
 """Actions beyond this get the mean density of the tail: stored actions reach the bounds, where atanh is infinite."""
@@ -85,6 +85,49 @@ def log_density(action: Array, loc: Array, scale: Array) -> Array:
     return jnp.where(action <= -EDGE, low, jnp.where(action >= EDGE, high, middle))
 
 
+class ClippedActor(eqx.Module):
+    """Normal(mean, std) without a squashing, clipped to [-1, 1]: stored actions at the bounds are nothing special."""
+
+    torso: Torso | None
+    net: MLP
+    std: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        key: Array,
+        observation_size: int,
+        goal_size: int,
+        action_size: int,
+        *,
+        hidden: tuple[int, ...],
+        std: float = 0.2,
+        layer_norm: bool = False,
+        torso: Torso | None = None,
+    ) -> None:
+        """Make a policy with ``hidden`` layers and one standard deviation for all states."""
+        inputs = torso.size if torso else observation_size + goal_size
+        self.torso, self.std = torso, std
+        self.net = MLP(key, (inputs, *hidden, action_size), layer_norm=layer_norm)
+
+    def __call__(self, observation: Array, goal: Array) -> tuple[Array, Array]:
+        """Mean, which may lie outside of the bounds, and standard deviation."""
+        mean = self.net(*_stack(self.torso, observation, goal))
+        return mean, jnp.full_like(mean, self.std)
+
+    def sample(self, observation: Array, goal: Array, key: Array) -> Array:
+        """One action for each row; differentiable where it is not clipped."""
+        mean, std = self(observation, goal)
+        return jnp.clip(mean + std * jax.random.normal(key, mean.shape), -1, 1)
+
+    def mode(self, observation: Array, goal: Array) -> Array:
+        """The action without noise."""
+        return jnp.clip(self(observation, goal)[0], -1, 1)
+
+    def log_prob(self, observation: Array, goal: Array, action: Array) -> Array:
+        """Log-density of each row's action before clipping, summed over its dimensions."""
+        return jnp.sum(norm.logpdf(action, *self(observation, goal)), axis=-1)
+
+
 class CategoricalActor(eqx.Module):
     """One of ``action_size`` actions, one-hot."""
 
@@ -126,7 +169,7 @@ class CategoricalActor(eqx.Module):
         return jnp.sum(action * jax.nn.log_softmax(self(observation, goal)), axis=-1)
 
 
-Actor = GaussianActor | CategoricalActor
+Actor = GaussianActor | ClippedActor | CategoricalActor
 """A policy that samples."""
 
 

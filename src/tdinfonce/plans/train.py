@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tdinfonce.data import from_arrays, open_dataset
+from tdinfonce.data import cut_at_goals, from_arrays, open_dataset, read_record, trim_after_arrival
 from tdinfonce.data.episodes import Episodes
 from tdinfonce.errors import Stopped, UserError
 from tdinfonce.plans.plan import Plan, differences, plan, read_plan
@@ -175,9 +175,18 @@ def _check_goals(plan: Plan, episodes: Episodes) -> None:
 def _open(plan: Plan, env: GoalEnv | None) -> Episodes:
     """The data of a plan; where nothing else says in which units their actions are, the environment does."""
     known = None if env is None else env.spec.action_bounds
-    if plan.episodes is not None:
-        return from_arrays(plan.episodes, goal=plan.goal, action_bounds=plan.action_bounds, default_bounds=known)
-    return open_dataset(plan.dataset, goal=plan.goal, action_bounds=plan.action_bounds, default_bounds=known)
+    how: dict[str, Any] = {"goal": plan.goal, "action_bounds": plan.action_bounds, "default_bounds": known}
+    given = plan.episodes is not None
+    episodes = from_arrays(plan.episodes, **how) if given else open_dataset(plan.dataset, **how)
+    if plan.training.cut_at_goals:
+        episodes = cut_at_goals(episodes)
+    if not plan.training.trim_after_arrival:
+        return episodes
+    stored = {} if given else read_record(plan.dataset)
+    radius = env.spec.tolerance if env is not None else stored.get("tolerance")
+    if not radius:
+        raise UserError("trim_after_arrival must know how near is near enough: name an environment (env)")
+    return trim_after_arrival(episodes, plan.training.trim_after_arrival, radius)
 
 
 def _creator(plan: Plan, spec: EnvSpec) -> Callable[[int, Any], Any]:

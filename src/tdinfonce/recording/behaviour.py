@@ -8,15 +8,22 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tdinfonce import envs, seeding
+from tdinfonce.analysis.datasets import upside_down
 from tdinfonce.data.writer import Recorded
 from tdinfonce.errors import UserError, nearest
 from tdinfonce.recording.waypoints import AntPolicy, Waypoints, pd_controller
+from tdinfonce.types import Start
 
-__all__ = ["KINDS", "Behaviour", "behaviour_for", "known_sets", "record_episode"]
+__all__ = ["KINDS", "Behaviour", "behaviour_for", "default_kind", "known_sets", "record_block"]
 
-KINDS = ("navigate", "stitch")
+KINDS = ("reach", "navigate", "stay", "stitch")
+"""What a walker does when it has arrived: the episode ends, it is sent on, it stays; or it is sent a few cells only."""
 STITCH_STEPS, STITCH_CELLS = 100, 3
 """Short episodes: so many steps, and goals at most so many cells off."""
+LINGER = 5
+"""Steps after which an episode ends that ends on arrival: about as long as an ant takes to walk through its goal."""
+ON_THE_BACK = 10
+"""Steps upside down after which an episode ends, if falls end episodes."""
 POINT_NOISE, ANT_NOISE = 0.5, 0.2
 HAND_PICKED = {
     "medium": ((0, 0), (20, 4), (0, 16), (16, 20)),
@@ -49,10 +56,12 @@ class Behaviour(NamedTuple):
     """Standard deviation of what is added to each action."""
     ends: Ends | None
     """None: the environment's own starts and goals."""
-    renew: bool
-    """Whether a reached goal is followed by another."""
+    kind: str
+    """What happens on arrival; see `KINDS`."""
     policy: str | None
     """SHA-256 of the policy that steered."""
+    end_falls: bool = False
+    """Whether an episode ends when the ant lies on its back."""
 
 
 class Guided:
@@ -99,8 +108,16 @@ def known_sets() -> list[str]:
     return [name for name in envs.names() if name.startswith(("pointmaze-", "antmaze-")) and not name.endswith("-far")]
 
 
-def behaviour_for(name: str, kind: str, policy: Path | None) -> Behaviour:
-    """Look a data set up by its environment's name and its kind."""
+def default_kind(name: str) -> str:
+    """What a data set of this environment records unless told otherwise."""
+    if name not in known_sets():
+        return "stay"
+    return "reach" if name.startswith("antmaze-") else "navigate"
+
+
+def behaviour_for(name: str, kind: str | None, policy: Path | None, *, end_falls: bool = False) -> Behaviour:
+    """Look a data set up by its environment's name and its kind; None: the default one."""
+    kind = default_kind(name) if kind is None else kind
     if kind not in KINDS:
         raise nearest("kind of data", kind, KINDS)
     if policy is not None and not policy.exists():
@@ -112,6 +129,10 @@ def behaviour_for(name: str, kind: str, policy: Path | None) -> Behaviour:
     ant, point = name.startswith("antmaze-"), name in known_sets() and name.startswith("pointmaze-")
     if kind == "stitch" and not point:
         raise UserError(f"only pointmaze has data of the kind stitch; got {name}")
+    if end_falls and not ant:
+        raise UserError(f"only ants fall on their backs; got {name}")
+    if kind in ("reach", "navigate") and not ant and not point:
+        raise UserError(f"outside mazes every episode has one goal and its own end: the kind is stay; got {kind}")
     if ant and policy is None:
         raise UserError(f"{name} needs a policy that walks: a file of weights (.npz) or a run folder")
     if point and policy is not None and run is None:
@@ -125,29 +146,39 @@ def behaviour_for(name: str, kind: str, policy: Path | None) -> Behaviour:
     noise = POINT_NOISE if point and run is None else ANT_NOISE
     ends = _ends(env.grid, name, kind) if ant or point else None
     digest = None if policy is None else _digest(policy)
-    return Behaviour(env, steering, length, noise, ends, point and kind == "navigate", digest)
+    return Behaviour(env, steering, length, noise, ends, kind, digest, end_falls)
 
 
-def record_episode(behaviour: Behaviour, seed: int, index: int) -> Recorded:
-    """Episode ``index`` of the data set with this seed."""
-    env, steering = behaviour.env, behaviour.steering
+def record_block(behaviour: Behaviour, seed: int, index: int) -> list[Recorded]:
+    """Block ``index`` of the data set with this seed: one episode after the other until there are enough steps."""
     rng = seeding.generator(seed, "dataset", index)
-    if behaviour.ends is None:
-        start = env.reset(seeding.derive(seed, "dataset", index))
-    else:
-        first, last, anywhere = behaviour.ends(rng)
-        start = env.begin(rng, first, last, anywhere=anywhere)
+    episodes: list[Recorded] = []
+    while sum(len(episode.action) for episode in episodes) < behaviour.length:
+        if behaviour.ends is None:
+            start = behaviour.env.reset(seeding.derive(seed, "dataset", index + len(episodes)))
+        else:
+            first, last, anywhere = behaviour.ends(rng)
+            start = behaviour.env.begin(rng, first, last, anywhere=anywhere)
+        episodes.append(_record_episode(behaviour, start, rng))
+        if behaviour.ends is None:
+            break
+    return episodes
+
+
+def _record_episode(behaviour: Behaviour, start: Start, rng: np.random.Generator) -> Recorded:
+    env, steering = behaviour.env, behaviour.steering
     observation, goal = start.observation, start.goal
     steering.begin(observation, goal)
     states, achieved, desired = [observation], [start.achieved], [goal]
     actions, successes = [], []
+    arrived, fallen = behaviour.length, 0
     for time in range(behaviour.length):
         wanted = np.asarray(steering.act(observation, goal, rng), np.float64)
         noisy = wanted + behaviour.noise * rng.standard_normal(wanted.shape)
         action = np.clip(noisy, -1, 1).astype(np.float32)
         step = env.step(action)
         observation = step.observation
-        if behaviour.renew and step.success and time + 1 < behaviour.length:
+        if behaviour.kind == "navigate" and step.success and time + 1 < behaviour.length:
             here = env.grid.cell(observation[:2])
             goal = env.aim(rng, _one_of([cell for cell in env.grid.cells if cell != here], rng))
             steering.begin(observation, goal)
@@ -156,7 +187,9 @@ def record_episode(behaviour: Behaviour, seed: int, index: int) -> Recorded:
         desired.append(goal)
         actions.append(action)
         successes.append(step.success)
-        if step.done:
+        arrived = min(arrived, time) if step.success else arrived
+        fallen = fallen + 1 if behaviour.end_falls and upside_down(observation) else 0
+        if step.done or fallen > ON_THE_BACK or (behaviour.kind == "reach" and time >= arrived + LINGER):
             break
     return Recorded(np.stack(states), np.stack(achieved), np.stack(desired), np.stack(actions), np.array(successes))
 

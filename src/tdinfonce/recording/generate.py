@@ -1,7 +1,8 @@
 """Make a data set, and survive being stopped.
 
-Episode e depends on the seed and e alone. Finished shards of episodes lie in a hidden folder beside the data set until
-all are there; the data set is then written in one go, so a stopped and a straight run give the same bytes.
+A block is as many episodes as give the steps of one of full length. Block b depends on the seed and b alone. Finished
+shards of blocks lie in a hidden folder beside the data set until all are there; the data set is then written in one go,
+so a stopped and a straight run give the same bytes.
 """
 
 import json
@@ -15,10 +16,11 @@ import numpy as np
 
 import tdinfonce
 from tdinfonce.data.catalogue import place
+from tdinfonce.data.formats.minari import read_metadata
 from tdinfonce.data.formats.npz import read_arrays
 from tdinfonce.data.writer import RECORD, Recorded, import_h5py, write_minari
 from tdinfonce.errors import UserError
-from tdinfonce.recording.behaviour import Behaviour, behaviour_for, record_episode
+from tdinfonce.recording.behaviour import Behaviour, behaviour_for, default_kind, record_block
 from tdinfonce.runs.folder import LOCK, RunFolder
 from tdinfonce.system.files import read_json, write_npz_atomic, write_text_atomic
 from tdinfonce.system.progress import Progress
@@ -40,16 +42,19 @@ class Made(NamedTuple):
     """What `open_dataset` finds it by: its id, or the folder if one was named."""
     record: dict[str, Any]
     """How it was made, as the data set says it."""
+    episodes: int
+    """How many there are."""
 
 
 def make_data(
     name: str,
     out: str | Path | None = None,
     *,
-    kind: str = "navigate",
+    kind: str | None = None,
     transitions: int = 1_000_000,
     seed: int = 0,
     policy: Path | None = None,
+    end_falls: bool = False,
     overwrite: bool = False,
 ) -> Made:
     """Record whole episodes as a Minari data set.
@@ -58,27 +63,27 @@ def make_data(
 
     Args:
         name: an environment of which there are data sets (`known_sets`), or any with a trained run as policy.
-        out: a Minari id or a folder; None: ``tdinfonce/NAME-v0``, for pointmaze with the kind.
-        kind: navigate, or stitch: see `behaviour`.
+        out: a Minari id or a folder; None: ``tdinfonce/NAME-KIND-v0``, of antmaze of its default kind without it.
+        kind: reach, navigate, stay or stitch: see `behaviour`; None: reach of antmaze, navigate of pointmaze.
         transitions: at least so many steps.
         seed: decides everything random; one seed, one file.
         policy: who walks: a file of weights, or the folder of a run.
+        end_falls: whether an episode ends when the ant lies on its back.
         overwrite: whether to replace another data set of ours in that place.
     """
     if not 1 <= transitions <= 10**10:
         raise UserError(f"at least one transition is needed, and at most 10,000,000,000; got {transitions}")
     if not 0 <= seed < 2**63:
         raise UserError(f"a seed is not negative, and below 2**63; got {seed}")
-    default = f"{name}-{kind}" if name.startswith("pointmaze-") else name
-    folder, dataset_id = place(f"tdinfonce/{default}-v0" if out is None else out)
+    behaviour = behaviour_for(name, kind, policy, end_falls=end_falls)
+    plain = not name.startswith("pointmaze-") and behaviour.kind == default_kind(name)
+    folder, dataset_id = place(f"tdinfonce/{name if plain else f'{name}-{behaviour.kind}'}-v0" if out is None else out)
     import_h5py()
-    behaviour = behaviour_for(name, kind, policy)
-    record = _record(name, kind, seed, -(-transitions // behaviour.length), behaviour)
+    record = _record(name, seed, -(-transitions // behaviour.length), behaviour)
     named = out is not None and folder == Path(out).expanduser().resolve()
-    made = Made(folder, str(folder) if named else dataset_id, record)
     if not _complete(folder, _partial(folder), record, overwrite=overwrite):
         _make(folder, dataset_id, behaviour, record)
-    return made
+    return Made(folder, str(folder) if named else dataset_id, record, read_metadata(folder / "data")["total_episodes"])
 
 
 def _partial(folder: Path) -> Path:
@@ -102,18 +107,19 @@ def _make(folder: Path, dataset_id: str, behaviour: Behaviour, record: dict[str,
         shutil.rmtree(partial)
 
 
-def _record(name: str, kind: str, seed: int, episodes: int, behaviour: Behaviour) -> dict[str, Any]:
+def _record(name: str, seed: int, blocks: int, behaviour: Behaviour) -> dict[str, Any]:
     """How the data are made; equal records mean equal data."""
     grid = getattr(behaviour.env, "grid", None)
     return {
         "env": name,
-        "kind": kind,
+        "kind": behaviour.kind,
         "seed": seed,
-        "episodes": episodes,
+        "blocks": blocks,
         "length": behaviour.length,
         "noise": behaviour.noise,
         "policy": behaviour.policy,
         "tolerance": behaviour.env.spec.tolerance,
+        "end_falls": behaviour.end_falls,
         "maze": None if grid is None else grid.as_json(),
         "version": tdinfonce.__version__,
     }
@@ -151,18 +157,19 @@ def _record_shards(behaviour: Behaviour, partial: Path, record: dict[str, Any]) 
     """Make every shard that is not there yet."""
     if _read_json(partial / RECIPE) != record:
         write_text_atomic(partial / RECIPE, json.dumps(record) + "\n")
-    episodes, each = record["episodes"], max(1, SHARD // behaviour.length)
-    shards = [range(first, min(first + each, episodes)) for first in range(0, episodes, each)]
+    blocks, each = record["blocks"], max(1, SHARD // behaviour.length)
+    shards = [range(first, min(first + each, blocks)) for first in range(0, blocks, each)]
     missing = [shard for shard in shards if not _shard(partial, shard.start).is_file()]
-    before = (episodes - sum(map(len, missing))) * behaviour.length
+    before = (blocks - sum(map(len, missing))) * behaviour.length
     title = f"{record['env']} {record['kind']}"
-    with Progress(title, episodes * behaviour.length, unit="transitions", done=before) as progress:
+    with Progress(title, blocks * behaviour.length, unit="transitions", done=before) as progress:
         reached = made = 0
         for shard in missing:
-            recorded = []
+            recorded: list[Recorded] = []
             for index in shard:
-                recorded.append(record_episode(behaviour, record["seed"], index))
-                reached, made = reached + bool(recorded[-1].success.any()), made + 1
+                block = record_block(behaviour, record["seed"], index)
+                recorded += block
+                reached, made = reached + sum(bool(e.success.any()) for e in block), made + len(block)
                 progress.advance(behaviour.length, f"goal reached in {reached / made:.0%} of episodes")
             _write_shard(_shard(partial, shard.start), recorded)
 

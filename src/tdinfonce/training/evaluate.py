@@ -4,36 +4,69 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tdinfonce.errors import EnvironmentLost, UserError
-from tdinfonce.seeding import evaluation_seeds
-from tdinfonce.training.collect import Outcome, Policy, collect
+from tdinfonce.errors import EnvironmentLost, UserError, nearest
+from tdinfonce.seeding import evaluation_seeds, generator
+from tdinfonce.training.collect import Exploration, Outcome, Policy, collect
 from tdinfonce.types import GoalEnv, Metrics
 
-__all__ = ["evaluate", "summarise"]
+__all__ = ["ACTING", "NOISE", "act_as", "evaluate", "summarise"]
 
 TRIES = 5
+ACTING = ("greedy", "sampled", "noisy")
+"""Ways of a policy to act: its best action, samples of it, or its best action with Gaussian noise."""
+NOISE = 0.2
+"""Standard deviation of the noise, of actions in [-1, 1]."""
 
 
-def evaluate(env: GoalEnv, policy: Policy, episodes: int, *, each: Callable[[Outcome], None] | None = None) -> Metrics:
-    """Success and distance over the first ``episodes`` evaluation episodes, without exploration.
+def act_as(acting: str, make: Callable[[int, bool], Policy]) -> tuple[Policy, Exploration]:
+    """A policy that acts in one of the ways of `ACTING`, and what is added to its actions.
+
+    Args:
+        acting: the way.
+        make: from a seed and whether it is greedy to a policy of one episode.
+    """
+    if acting not in ACTING:
+        raise nearest("way of acting", acting, ACTING)
+    noise = Exploration(noise=NOISE if acting == "noisy" else 0.0)
+    if acting != "sampled":
+        return make(0, True), noise
+    policies: list[Policy] = []
+
+    def sample(observation: np.ndarray, goal: np.ndarray, time: int) -> np.ndarray:
+        """Each episode has draws of its own."""
+        if time == 0:
+            policies.append(make(len(policies), False))
+        return policies[-1](observation, goal, time)
+
+    return sample, noise
+
+
+def evaluate(
+    env: GoalEnv,
+    policy: Policy,
+    episodes: int,
+    *,
+    explore: Exploration | None = None,
+    each: Callable[[Outcome], None] | None = None,
+) -> Metrics:
+    """Success and distance over the first ``episodes`` evaluation episodes, without exploration unless it is asked for.
 
     ``success_any`` (the goal is reached at some step) is the paper's measure; ``success_final`` asks the last step.
     """
-    rng = np.random.default_rng(0)  # never drawn from: there is no exploration
     outcomes = []
     for seed in evaluation_seeds(episodes):
-        outcome = _episode(env, policy, seed, rng)
+        outcome = _episode(env, policy, seed, explore)
         outcomes.append(outcome)
         if each is not None:
             each(outcome)
     return summarise(outcomes)
 
 
-def _episode(env: GoalEnv, policy: Policy, seed: int, rng: np.random.Generator) -> Outcome:
+def _episode(env: GoalEnv, policy: Policy, seed: int, explore: Exploration | None) -> Outcome:
     """An episode belongs to its seed, so one that its environment did not survive is run again."""
     for _ in range(TRIES):
         try:
-            return collect(env, policy, seed, rng)[1]
+            return collect(env, policy, seed, generator(seed, "evaluation-noise"), explore)[1]
         except EnvironmentLost as error:
             reason = error
     raise UserError(f"the environment was lost {TRIES} times in one evaluation episode: {reason}")

@@ -22,6 +22,7 @@ from tdinfonce.errors import UserError
 from tdinfonce.runs.folder import RunFolder
 from tdinfonce.settings import Settings, setting
 from tdinfonce.training.compiled import update_many
+from tdinfonce.training.evaluate import ACTING
 from tdinfonce.training.faults import check_metrics
 from tdinfonce.training.hooks import Hooks
 from tdinfonce.training.scale import scale_of
@@ -56,12 +57,24 @@ class OfflineConfig(Settings):
     held_out: float = setting(
         0.05, "Share of the episodes that are not trained on; their losses are logged as heldout/…", below=1
     )
+    cut_at_goals: bool = setting(False, "Whether stored episodes are cut where a new goal was commanded.")
+    trim_after_arrival: int = setting(
+        0, "How many steps of an episode are kept after it first reached its commanded goal; 0: all.", high=10**9
+    )
     reward_radius: float = setting(
         0.0, "For agents of one task: a state this near to the task's goal reaches it; 0: the environment's tolerance."
     )
     eval_every: int = shared.eval_every(0, "Updates between evaluations (and checkpoints); 0: about 20 of them.")
     eval_episodes: int = shared.eval_episodes(20)
     final_episodes: int = shared.final_episodes(100)
+    acting: str = setting(
+        "greedy",
+        "How the policy acts in evaluations: greedy, sampled, or noisy (greedy with Gaussian noise of 0.2).",
+        choices=ACTING,
+    )
+    final_acting: bool = setting(
+        False, "Whether the final evaluation is repeated with the other ways of acting, each told by its name."
+    )
     keep_checkpoints: int = shared.keep_checkpoints(3)
 
     def check(self) -> None:

@@ -22,7 +22,7 @@ from tdinfonce.runs.log import MetricLog, averages, pack, unpack
 from tdinfonce.system.progress import Progress
 from tdinfonce.system.signals import Stop
 from tdinfonce.training.compiled import policy_of
-from tdinfonce.training.evaluate import evaluate
+from tdinfonce.training.evaluate import ACTING, act_as, evaluate
 from tdinfonce.training.faults import about_disk, check_agent, check_metrics
 from tdinfonce.training.hooks import Hooks, RunInfo
 from tdinfonce.types import Agent, GoalEnv, GoalSampling, InputScale, Metrics
@@ -189,12 +189,15 @@ class Session:
             self.hooks.evaluation(counters | result)
         self.hooks.log(written)
 
-    def evaluate(self, episodes: int, stop: Stop | None = None) -> Metrics:
-        """How the greedy policy does on the evaluation episodes; nothing where there is no environment."""
+    def evaluate(self, episodes: int, stop: Stop | None = None, acting: str | None = None) -> Metrics:
+        """How the policy does on the evaluation episodes; nothing where there is no environment."""
         if self.env is None:
             return {}
-        policy = policy_of(self.agent, 0, self.env.spec.episode_length, greedy=True)
-        return evaluate(self.env, policy, episodes, each=lambda _: stop.check() if stop is not None else None)
+        agent, steps = self.agent, self.env.spec.episode_length
+        way = acting or str(getattr(self.config, "acting", ACTING[0]))
+        policy, explore = act_as(way, lambda seed, greedy: policy_of(agent, seed, steps, greedy=greedy))
+        check = None if stop is None else stop.check
+        return evaluate(self.env, policy, episodes, explore=explore, each=lambda _: check() if check else None)
 
     def _finish(self, stop: Stop) -> Metrics:
         """Save, evaluate for the last time, write the summary and the COMPLETE mark."""
@@ -203,6 +206,10 @@ class Session:
         self.complete()
         self.save()
         result = self.evaluate(self.config.final_episodes, stop)
+        if result and getattr(self.config, "final_acting", False):
+            for way in [way for way in ACTING if way != self.config.acting]:
+                found = self.evaluate(self.config.final_episodes, stop, way)
+                result |= {f"{way}_{name}": found[name] for name in ("success_any", "success_final", "min_distance")}
         if result:
             self._write({f"final/{name}": value for name, value in result.items()}, {})
         steps = {"env_steps": self.env_steps} if self.unit == "env_steps" else {}

@@ -153,6 +153,7 @@ def open(path: Path, memory_limit: int) -> Raw:
         row_in_episode(start),
         _units(described.get("action_space"), sizes["actions"]),
         reader.whole,
+        renewed=reader.renewed(),
     )
 
 
@@ -182,6 +183,7 @@ class _Reader:
         self._file, self._name, self._h5py = file, name, import_h5py()
         self._float32 = self._h5py.h5t.py_create(np.dtype(np.float32))
         self.whole = False
+        self._renewed: list[tuple[np.ndarray, np.ndarray]] = []
 
     def names(self) -> _Names:
         """Goal dicts if the first episode has them."""
@@ -236,8 +238,17 @@ class _Reader:
                 at = f"{path}/{names.desired}"
                 self._read(self._array(nested, "desired_goal", at), at, whole)
                 goals[index] = whole[0]
+                changed = 1 + np.flatnonzero((whole[1:] != whole[:-1]).any(axis=1))
+                self._renewed.append((first + changed, whole[changed]))
             first += steps + 1
         return start, length
+
+    def renewed(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Rows in which the goal is another than in the row before, and the new goals."""
+        if not self._renewed:
+            return None
+        rows, goals = zip(*self._renewed, strict=True)
+        return np.concatenate(rows), np.concatenate(goals)
 
     def _group(self, place: Any, key: str, path: str) -> Any:
         return self._there(child(self._h5py, place, self._name, key, path, array=False), path)

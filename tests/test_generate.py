@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("h5py")
 pytest.importorskip("gymnasium_robotics")
 
-from tdinfonce.analysis.datasets import flipped_share, reach_rate
+from tdinfonce.analysis.datasets import flipped_share, goal_share, reach_rate, upside_down
 from tdinfonce.cli import main
 from tdinfonce.data import open_dataset, read_record
 from tdinfonce.recording import generate
-from tdinfonce.recording.behaviour import behaviour_for, record_episode
+from tdinfonce.recording.behaviour import Behaviour, behaviour_for, record_block
 
 LAYERS = {"fc0": (256, 29), "fc1": (256, 256), "last_fc": (8, 256), "last_fc_log_std": (8, 256)}
 
@@ -57,9 +57,9 @@ def test_stopped_and_continued_gives_the_same_file(tmp_path: Path, monkeypatch: 
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
-        return record_episode(*arguments)
+        return record_block(*arguments)
 
-    monkeypatch.setattr(generate, "record_episode", stops)
+    monkeypatch.setattr(generate, "record_block", stops)
     assert make(tmp_path / "b" / "set-v0") == 130
     partial = tmp_path / "b" / ".set-v0.partial"
     assert len(list(partial.glob("shard-*.npz"))) == 2
@@ -76,7 +76,7 @@ def test_stopped_and_continued_gives_the_same_file(tmp_path: Path, monkeypatch: 
 def test_stitch_episodes_are_short_and_reach_their_goal(tmp_path: Path) -> None:
     assert make(tmp_path / "set-v0") == 0
     found, record = open_dataset(str(tmp_path / "set-v0")), read_record(str(tmp_path / "set-v0"))
-    assert (record["env"], record["kind"], record["episodes"]) == ("pointmaze-umaze", "stitch", 15)
+    assert (record["env"], record["kind"], record["blocks"]) == ("pointmaze-umaze", "stitch", 15)
     assert found.length.tolist() == [100] * 15
     assert reach_rate(found, 0.5) >= 0.9
     np.testing.assert_array_equal(found.achieved, found.observation[:, :2])
@@ -84,15 +84,72 @@ def test_stitch_episodes_are_short_and_reach_their_goal(tmp_path: Path) -> None:
 
 def test_navigate_goes_on_to_another_goal() -> None:
     behaviour = behaviour_for("pointmaze-medium", "navigate", None)
-    episode = record_episode(behaviour, 0, 0)
+    (episode,) = record_block(behaviour, 0, 0)
     assert len(episode.action) == 600
     assert len(np.unique(episode.desired, axis=0)) > 1
     reached = np.nonzero(episode.success)[0]
     changed = np.nonzero(np.any(episode.desired[1:] != episode.desired[:-1], axis=1))[0]
     np.testing.assert_array_equal(reached, changed)
-    other = record_episode(behaviour, 0, 1)
+    (other,) = record_block(behaviour, 0, 1)
     assert not np.allclose(other.observation[0], episode.observation[0])
-    np.testing.assert_array_equal(record_episode(behaviour, 0, 0).observation, episode.observation)
+    np.testing.assert_array_equal(record_block(behaviour, 0, 0)[0].observation, episode.observation)
+
+
+def test_reach_ends_soon_after_arrival_and_begins_anew() -> None:
+    behaviour = behaviour_for("pointmaze-medium", "reach", None)
+    episodes = record_block(behaviour, 0, 0)
+    steps = [len(episode.action) for episode in episodes]
+    assert len(episodes) > 3
+    assert sum(steps[:-1]) < 600 <= sum(steps), "as many as give the steps of one of full length"
+    for episode in episodes:
+        arrival = int(np.argmax(episode.success))
+        assert episode.success[arrival]
+        assert len(episode.action) == arrival + 6
+        assert len(np.unique(episode.desired, axis=0)) == 1
+    starts = np.stack([episode.observation[0] for episode in episodes])
+    assert len(np.unique(starts, axis=0)) == len(starts)
+
+
+def test_kinds_differ_in_what_is_done_on_arrival(tmp_path: Path) -> None:
+    share = {}
+    for kind in ("reach", "navigate", "stay"):
+        words = ["data", "make", "pointmaze-umaze", "--kind", kind, "--transitions", "3000"]
+        assert main([*words, "--out", str(tmp_path / f"{kind}-v0")]) == 0
+        share[kind] = goal_share(open_dataset(tmp_path / f"{kind}-v0"), 0.5)
+    assert share["reach"] < 0.25
+    assert share["navigate"] < 0.05
+    assert share["stay"] > 0.5
+
+
+class Tumbler:
+    """An ant that is on its back from the 20th step on."""
+
+    def __init__(self) -> None:
+        self.env = behaviour_for("pointmaze-umaze", "stay", None).env
+        self.grid, self.spec = self.env.grid, self.env.spec
+
+    def begin(self, *arguments: Any, **options: Any) -> Any:
+        self.time = 0
+        return self.lying(self.env.begin(*arguments, **options))
+
+    def step(self, action: np.ndarray) -> Any:
+        self.time += 1
+        return self.lying(self.env.step(action))
+
+    def lying(self, said: Any) -> Any:
+        body = np.zeros(29, np.float32)
+        body[:2], body[3:7] = said.observation[:2], (0, 1, 0, 0) if self.time >= 20 else (1, 0, 0, 0)
+        return said._replace(observation=body)
+
+
+@pytest.mark.parametrize(("end_falls", "steps"), [(True, 30), (False, 300)])
+def test_falls_end_episodes_if_asked(end_falls: bool, steps: int) -> None:
+    ready = behaviour_for("pointmaze-umaze", "stay", None)
+    fallen = Behaviour(Tumbler(), ready.steering, 300, 0.5, ready.ends, "stay", None, end_falls)
+    episodes = record_block(fallen, 0, 0)
+    assert {len(episode.action) for episode in episodes} == {steps}
+    assert len(episodes) == 300 // steps
+    assert upside_down(episodes[0].observation).tolist() == [False] * 20 + [True] * (steps - 19)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +169,7 @@ def test_the_sets_differ_in_their_starts_and_goals(name: str, starts: int, goals
 
 
 def test_an_ant_set_end_to_end(tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["data", "make", "antmaze-umaze", "--transitions", "701", "--policy", str(policy)]
+    words = ["data", "make", "antmaze-umaze", "--transitions", "701", "--policy", str(policy), "--kind", "stay"]
     assert main([*words, "--out", str(tmp_path / "set-v0")]) == 0
     found = open_dataset(str(tmp_path / "set-v0"), goal="0:2")
     assert found.length.tolist() == [700, 700]
@@ -145,6 +202,7 @@ def test_a_run_of_ours_can_be_the_policy(tmp_path: Path) -> None:
         (["pointmaze-umaze", "--seed", "-1"], "not negative"),
         (["pointmaze-umaze", "--policy", "{policy}"], "its own controller"),
         (["antmaze-umaze"], "needs a policy that walks"),
+        (["pointmaze-umaze", "--end-falls"], "only ants fall on their backs"),
         (["antmaze-umaze", "--policy", "nowhere.npz"], "there is no policy"),
         (["antmaze-umaze", "--policy", "{policy}", "--kind", "stitch"], "only pointmaze"),
         (["antmaze-umaze", "--policy", "{bad}"], "fc1.weight must have shape [256, 256]"),

@@ -309,5 +309,5 @@ def test_one_data_set_is_made_by_one_process(tmp_path: Path) -> None:
     with RunFolder(partial).locked(), pytest.raises(UserError, match="is being written by process"):
         make_data("pointmaze-umaze", tmp_path / "walks", transitions=100)
     made = make_data("pointmaze-umaze", tmp_path / "walks", transitions=100)
-    assert made.record["episodes"] >= 1, "a lock that is left over is in nobody's way"
+    assert made.episodes >= 1, "a lock that is left over is in nobody's way"
     assert not partial.exists()

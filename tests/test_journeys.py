@@ -1,4 +1,4 @@
-"""Stored walks as journeys: cut where a new goal was commanded, trimmed soon after arrival; and asked for by a setting."""
+"""Stored walks as journeys: cut where a new goal was commanded, trimmed soon after arrival."""
 
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ def test_the_share_of_steps_at_the_goal_follows_the_goal_of_each_step() -> None:
     assert goal_share(cut_at_goals(walks), 0.5) == pytest.approx((1 + 1 + 2) / 8)
 
 
-@pytest.mark.parametrize("change", [lambda e: cut_at_goals(e), lambda e: trim_after_arrival(e, 5, 0.5)])
+@pytest.mark.parametrize("change", [cut_at_goals, lambda e: trim_after_arrival(e, 5, 0.5)])
 def test_walks_without_commanded_goals_are_refused(change: Any) -> None:
     with pytest.raises(UserError, match="no commanded goals"):
         change(line(([0, 1, 2], [(0, 2)]), commanded=False))

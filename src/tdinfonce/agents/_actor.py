@@ -14,7 +14,7 @@ from tdinfonce.networks.learner import AveragedLearner
 from tdinfonce.networks.pixels import image_torso
 from tdinfonce.types import EnvSpec, Metrics
 
-__all__ = ["TORSO", "Proposal", "act", "actor_inputs", "make_actor", "propose", "refuse_discrete"]
+__all__ = ["TORSO", "Proposal", "act", "actor_inputs", "make_actor", "propose", "refuse_discrete", "refuse_images"]
 
 TORSO = 1
 """Folded into the key of a network, it gives the key of its torso."""
@@ -43,7 +43,16 @@ def refuse_discrete(agent: str, spec: EnvSpec) -> None:
     if spec.discrete:
         raise UserError(
             f"{agent} learns continuous actions, and those of {spec.name} are discrete: choose td-infonce, "
-            "contrastive-rl, contrastive-nce, c-learning, gcbc, qrl or gc-iql"
+            "contrastive-rl, contrastive-nce, c-learning, gcbc, qrl, gc-iql or hiql"
+        )
+
+
+def refuse_images(agent: str, spec: EnvSpec) -> None:
+    """Raise UserError if observations are images, for an agent whose networks see vectors only."""
+    if spec.image is not None:
+        raise UserError(
+            f"{agent} learns from vectors, and {spec.name} shows images: choose td-infonce, contrastive-rl, "
+            "contrastive-nce, c-learning, gcbc or qrl"
         )
 
 

@@ -12,7 +12,7 @@ __all__ = ["sample"]
 
 
 def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...], how: GoalSampling) -> Batch:
-    """Draw transitions uniformly, with their next, future and random goals.
+    """Draw transitions uniformly, with their next, future and random goals, and sub-goals if any are wanted.
 
     Args:
         episodes: where from.
@@ -45,7 +45,9 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
         "bootstrap_observation": (episodes.observation, row + steps),
         "bootstrap_discount": (np.float32(how.discount) ** np.arange(steps.max() + 1, dtype=np.float32), steps),
         "reward": (episodes.reward, row + 1),
+        "present_goal": (episodes.achieved, row),
         **_context(episodes, which, row, how.context),
+        **_subgoals(episodes, rng, row, left, how.subgoal_steps),
     }
 
     def take(name: str) -> np.ndarray | None:
@@ -72,6 +74,24 @@ def _context(
     times = np.arange(-1, int(time.max()) + 1)
     sources = [(array, rows) for array in arrays] + [(times, np.maximum(time, -1) + 1)]
     return {f"context_{name}": source for name, source in zip(names, sources, strict=True)}
+
+
+def _subgoals(
+    episodes: Episodes, rng: np.random.Generator, row: np.ndarray, left: np.ndarray, steps: int
+) -> dict[str, tuple[np.ndarray | None, np.ndarray]]:
+    """A state so many steps ahead, any later state, and one so many steps ahead on the way to that."""
+    if not steps:
+        names = "subgoal", "subgoal_observation", "later_goal", "waypoint_goal", "waypoint_observation"
+        return {name: (None, row) for name in names}
+    later = uniform_offset(rng.random(len(row), dtype=np.float32), left)
+    subgoal, waypoint = row + np.minimum(left, steps), row + np.minimum(later, steps)
+    return {
+        "subgoal": (episodes.achieved, subgoal),
+        "subgoal_observation": (episodes.observation, subgoal),
+        "later_goal": (episodes.achieved, row + later),
+        "waypoint_goal": (episodes.achieved, waypoint),
+        "waypoint_observation": (episodes.observation, waypoint),
+    }
 
 
 def _transitions(episodes: Episodes, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -59,6 +59,7 @@ REACHED = {
     ("td-infonce", "point"): (0.9, ["updates=700"]),
     ("contrastive-rl", "point"): (0.75, ["updates=1_000"]),
     ("gc-iql", "point"): (0.9, []),
+    ("hiql", "point"): (0.9, ["updates=800"]),
     ("gcbc", "point"): (0.9, ["updates=800"]),
     ("iql", "point-one-goal"): (0.8, []),
     ("td3-bc", "point-one-goal"): (0.8, ["updates=1500"]),
@@ -311,6 +312,9 @@ def test_without_an_environment_the_losses_are_the_report(
         (["--agent", "dt", "--env", "point-one-goal", "--set", "heads=3"], "multiple"),
         (["--agent", "iql", "--set", "expectile_level=1"], "below 1"),
         (["--agent", "gc-iql", "--set", "next_share=0.9"], "together at most 1"),
+        (["--agent", "hiql", "--set", "present_share=0.9"], "together at most 1"),
+        (["--agent", "hiql", "--set", "subgoal_steps=0"], "subgoal_steps must be at least 1"),
+        (["--agent", "hiql", "--env-steps", "10"], "how many updates"),
         (["--set", "commanded_share=0.2", "actor_future_share=0", "monte_carlo_weight=0.1"], "set commanded_share=0"),
     ],
 )

@@ -200,9 +200,9 @@ def expectile_level(default: float) -> Any:
     return setting(default, help, above=0, below=1)
 
 
-def sharpness(default: float) -> Any:
+def sharpness(default: float, help: str = "Inverse temperature of the advantage weights; 0 is plain cloning.") -> Any:
     """Of a policy that clones the better actions."""
-    return weight(default, "Inverse temperature of the advantage weights; 0 is plain cloning.")
+    return weight(default, help)
 
 
 def max_weight(default: float, help: str = "Advantage weights are clipped to this.") -> Any:

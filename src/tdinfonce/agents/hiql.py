@@ -175,7 +175,7 @@ class Config(Settings):
     min_std: float = fields.min_std(0.1)
     expectile_level: float = fields.expectile_level(0.7)
     sharpness: float = fields.sharpness(3.0)
-    high_sharpness: float = fields.sharpness(3.0)
+    high_sharpness: float = fields.sharpness(3.0, "The same of the high policy.")
     max_weight: float = fields.max_weight(100.0)
     subgoal_steps: int = setting(25, "How many steps ahead a sub-goal is.", low=1, high=10**6)
     present_share: float = fields.share(0.2, "Share of V's goals that are the present state: reached.")

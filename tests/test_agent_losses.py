@@ -562,7 +562,7 @@ def test_gc_iql(layer_norm: bool, seed: int) -> None:
 
 def phi(representation: Any, observation: np.ndarray, goal: np.ndarray, c: Any) -> np.ndarray:
     """How HIQL sees a goal from a state, or, of the high policy, a sub-goal for a goal: of fixed length."""
-    x = ref.mlp(representation, observation, goal, norm=c.layer_norm)
+    x = ref.mlp(representation, observation, goal, norm=c.layer_norm, gelu=ref.bends(c))
     return np.sqrt(x.shape[1]) * x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
@@ -571,10 +571,10 @@ ON_THE_WAY = {"subgoal": 6, "waypoint_goal": 18}
 THERE = {"subgoal_observation": 6, "waypoint_observation": 18}
 
 
-@pytest.mark.parametrize(("layer_norm", "seed"), [(False, 2), (True, 1)])
-def test_hiql(layer_norm: bool, seed: int) -> None:
+@pytest.mark.parametrize(("activation", "layer_norm", "seed"), [("relu", False, 2), ("gelu", True, 1)])
+def test_hiql(activation: str, layer_norm: bool, seed: int) -> None:
     own = IMPLICIT | {"high_sharpness": 2.5, "present_share": 0.125, "future_share": 0.5, "high_random_share": 0.25}
-    life = live("hiql", seed=seed, **own, layer_norm=layer_norm)
+    life = live("hiql", seed=seed, **own, layer_norm=layer_norm, activation=activation)
     w, b, c = life.w, life.b, life.c
     representation = w.representation.model
 
@@ -624,7 +624,7 @@ def test_hiql(layer_norm: bool, seed: int) -> None:
     high_weight = weigh(2.5, farther)
 
     def errors() -> np.ndarray:
-        mean = ref.mlp(w.high_actor.model, b.observation, far, norm=c.layer_norm)
+        mean = ref.mlp(w.high_actor.model, b.observation, far, norm=c.layer_norm, gelu=ref.bends(c))
         return np.sum((mean - on_the_way) ** 2, axis=1)
 
     def high_loss() -> Any:

@@ -74,7 +74,7 @@ def test_an_update_on_images_moves_every_torso_and_stays_finite(name: str, torso
 def test_hiql_refuses_images_in_one_line() -> None:
     with pytest.raises(UserError, match=r"^hiql learns from vectors, and dots shows images: choose [^\n]*$") as error:
         create("hiql", small("hiql"))
-    assert all(name in str(error.value) for name in ONLINE if name != "ddpg-her")
+    assert all(name in str(error.value) for name in ONLINE)
 
 
 @every_agent

@@ -26,6 +26,7 @@ def make_actor(key: Array, spec: EnvSpec, config: Any) -> Actor:
     inputs: dict[str, Any] = actor_inputs(key, spec, config) | {
         "hidden": config.hidden,
         "layer_norm": config.layer_norm,
+        "activation": getattr(config, "activation", "relu"),  # most agents have no choice
     }
     return CategoricalActor(**inputs) if spec.discrete else GaussianActor(**inputs, min_std=config.min_std)
 
@@ -52,7 +53,7 @@ def refuse_images(agent: str, spec: EnvSpec) -> None:
     if spec.image is not None:
         raise UserError(
             f"{agent} learns from vectors, and {spec.name} shows images: choose td-infonce, contrastive-rl, "
-            "contrastive-nce, c-learning, gcbc or qrl"
+            "contrastive-nce, c-learning, gcbc, qrl or ddpg-her"
         )
 
 

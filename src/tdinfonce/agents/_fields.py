@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from tdinfonce.networks.mlp import ACTIVATIONS
 from tdinfonce.networks.pixels import TORSOS
 from tdinfonce.settings import setting
 
 __all__ = [
     "PAPER",
+    "activation",
     "actor_future_share",
     "actor_rate",
     "average_rate",
@@ -123,6 +125,11 @@ def learn_temperature(default: bool) -> Any:
 def layer_norm(default: bool, help: str = "Whether hidden layers are standardised.") -> Any:
     """Of every network."""
     return setting(default, help)
+
+
+def activation(default: str) -> Any:
+    """Of every network."""
+    return setting(default, "What is between the layers: relu or gelu.", choices=tuple(ACTIVATIONS))
 
 
 def torso(default: str) -> Any:

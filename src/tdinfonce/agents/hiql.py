@@ -119,7 +119,7 @@ class Agent(eqx.Module):
         refuse_images("hiql", spec)
         c, state, goal, size = config, spec.observation_size, spec.goal_size, config.representation_size
         low_key, high_key, critic_key, representation_key = jax.random.split(key, 4)
-        common: Any = {"layer_norm": c.layer_norm}
+        common: Any = {"layer_norm": c.layer_norm, "activation": c.activation}
         low = make_actor(low_key, replace(spec, goal_size=size), c)
         high = MLP(high_key, (state + goal, *c.hidden, size), **common)
         critic = ScalarCritic(critic_key, state + size, hidden=c.hidden, members=c.critics, **common)
@@ -168,6 +168,7 @@ class Config(Settings):
     representation_size: int = fields.size(10, "Length of φ, what the high policy tells the low one.")
     critics: int = fields.critics(2, "Members of V's ensemble; the smallest target judges a step, their mean a policy's.")
     layer_norm: bool = fields.layer_norm(True)
+    activation: str = fields.activation("relu")
     critic_rate: float = fields.critic_rate(1e-3, "Learning rate of V and φ.")
     actor_rate: float = fields.actor_rate(1e-3, "Learning rate of both policies.")
     average_rate: float = fields.average_rate(0.002)
@@ -224,6 +225,7 @@ OFFLINE = {
         Config(),
         target_rate=0.005,
         hidden=(512,) * 3,
+        activation="gelu",
         critic_rate=3e-4,
         actor_rate=3e-4,
         average_rate=1.0,

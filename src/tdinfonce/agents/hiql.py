@@ -166,7 +166,7 @@ class Config(Settings):
     target_rate: float = fields.target_rate(0.02, "How far the target of V moves to V at each update; 1: they are one.")
     hidden: tuple[int, ...] = fields.hidden((256, 256))
     representation_size: int = fields.size(10, "Length of φ, what the high policy tells the low one.")
-    critics: int = fields.critics(2, "Members of V's ensemble; the smallest target judges a step, their mean a policy's.")
+    critics: int = fields.critics(2, "Members of V: the smallest target judges a step, policies read the mean.")
     layer_norm: bool = fields.layer_norm(True)
     activation: str = fields.activation("relu")
     critic_rate: float = fields.critic_rate(1e-3, "Learning rate of V and φ.")

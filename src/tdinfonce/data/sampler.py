@@ -82,7 +82,7 @@ def _subgoals(
     """A state so many steps ahead, any later state, and one so many steps ahead on the way to that."""
     if not steps:
         names = "subgoal", "subgoal_observation", "later_goal", "waypoint_goal", "waypoint_observation"
-        return {name: (None, row) for name in names}
+        return dict.fromkeys(names, (None, row))
     later = uniform_offset(rng.random(len(row), dtype=np.float32), left)
     subgoal, waypoint = row + np.minimum(left, steps), row + np.minimum(later, steps)
     return {

@@ -201,9 +201,10 @@ def uniform_future(
     return setting(default, help)
 
 
-def expectile_level(default: float) -> Any:
+def expectile_level(
+    default: float, help: str = "V is this expectile of Q over the stored actions: 0.5 is their mean, 1 their largest."
+) -> Any:
     """Of a value function that looks at the best of the stored actions."""
-    help = "V is this expectile of Q over the stored actions: 0.5 is their mean, 1 their largest."
     return setting(default, help, above=0, below=1)
 
 

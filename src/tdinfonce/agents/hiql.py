@@ -174,7 +174,9 @@ class Config(Settings):
     average_rate: float = fields.average_rate(0.002)
     scale_inputs: bool = fields.scale_inputs(True)
     min_std: float = fields.min_std(0.1)
-    expectile_level: float = fields.expectile_level(0.7)
+    expectile_level: float = fields.expectile_level(
+        0.7, "V is this expectile of what the stored steps lead to: 0.5 is the mean, 1 the largest."
+    )
     sharpness: float = fields.sharpness(3.0)
     high_sharpness: float = fields.sharpness(3.0, "The same of the high policy.")
     max_weight: float = fields.max_weight(100.0)

@@ -13,6 +13,7 @@ from scipy.special import log_ndtr
 
 __all__ = [
     "agree",
+    "bends",
     "compress",
     "cross_entropy",
     "deterministic",
@@ -60,14 +61,23 @@ def agree(loss: Callable[[], float], model: Any, gradient: Any, *, sign: float =
             np.testing.assert_allclose(np.sum(slope * direction), difference, rtol=2e-3, atol=2e-4 * size)
 
 
-def mlp(net: Any, *inputs: np.ndarray, norm: bool = False, activate_last: bool = False) -> np.ndarray:
-    """Linear layers with ReLU between them, standardised before it with ``norm``."""
+def mlp(
+    net: Any, *inputs: np.ndarray, norm: bool = False, activate_last: bool = False, gelu: bool = False
+) -> np.ndarray:
+    """Linear layers with ReLU between them, or with ``gelu`` that, standardised before it with ``norm``."""
     x = np.concatenate(inputs, axis=-1)
     for index, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
         x = x @ weight + bias
         if index < len(net.weights) - 1 or activate_last:
-            x = np.maximum(standardise(x) if norm else x, 0)
+            x = standardise(x) if norm else x
+            bend = np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))
+            x = x * (1 + bend) / 2 if gelu else np.maximum(x, 0)
     return x
+
+
+def bends(c: Any) -> bool:
+    """Whether an agent's networks have GELU between their layers; most have no such choice."""
+    return getattr(c, "activation", "relu") == "gelu"
 
 
 def standardise(x: np.ndarray) -> np.ndarray:
@@ -108,9 +118,8 @@ def cross_entropy(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def gaussian(actor: Any, observation: np.ndarray, goal: np.ndarray, c: Any) -> tuple[np.ndarray, np.ndarray]:
     """Location and scale of a tanh-Gaussian policy before the squashing."""
-    loc, raw = np.split(
-        mlp(actor.heads, mlp(actor.body, observation, goal, norm=c.layer_norm, activate_last=True)), 2, -1
-    )
+    body = mlp(actor.body, observation, goal, norm=c.layer_norm, activate_last=True, gelu=bends(c))
+    loc, raw = np.split(mlp(actor.heads, body), 2, -1)
     return loc, softplus(raw) + c.min_std
 
 
@@ -152,7 +161,7 @@ def logits(left: list[np.ndarray], right: list[np.ndarray]) -> np.ndarray:
 
 def values(critic: Any, *inputs: np.ndarray, c: Any) -> np.ndarray:
     """``[members, rows]``, of a scalar critic."""
-    return np.stack([mlp(tower, *inputs, norm=c.layer_norm)[:, 0] for tower in critic.towers])
+    return np.stack([mlp(tower, *inputs, norm=c.layer_norm, gelu=bends(c))[:, 0] for tower in critic.towers])
 
 
 def mixed(batch: Any, counts: dict[str, int]) -> np.ndarray:

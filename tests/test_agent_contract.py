@@ -241,7 +241,8 @@ def every_preset(name: str) -> list[Any]:
 def test_a_batch_holds_what_an_agent_reads_and_nothing_else(name: str) -> None:
     """A field that is read but not declared is None, so the update fails."""
     tiny = {"hidden": (8,), "goal_hidden": (8,), "projector_hidden": (8,), "dynamics_hidden": (8,), "width": 8}
-    for preset in every_preset(name):
+    mixed = [dataclasses.replace(agents.load("hiql").Config(), high_random_share=share) for share in (0.5, 1.0)]
+    for preset in every_preset(name) + (mixed if name == "hiql" else []):
         known = {field.name for field in dataclasses.fields(preset)}
         config = dataclasses.replace(preset, **{k: v for k, v in tiny.items() if k in known})
         batch = batch_for(config)
@@ -342,6 +343,8 @@ def test_a_number_out_of_its_range_is_refused_in_one_line(name: str) -> None:
         ("td-infonce", {"critic_future_share": 0.7}, "critic_future_share and commanded_share are shares of one batch"),
         ("qrl", {"commanded_share": 0.8}, "actor_future_share and commanded_share are shares of one batch"),
         ("gc-iql", {"next_share": 0.6}, "future_share and next_share are shares of one batch: together at most 1"),
+        ("hiql", {"future_share": 0.9}, "future_share and present_share are shares of one batch: together at most 1"),
+        ("hiql", {"subgoal_steps": 0}, "subgoal_steps must be at least 1; got 0"),
         ("iql", {"expectile_level": 1.0}, "expectile_level must be at least 0 and below 1; got 1.0"),
         ("dt", {"context": 1}, "context must be at least 2, the present step and one before it; got 1"),
         ("dt", {"heads": 3}, "the width of dt must be a multiple of its heads; got 64 and 3"),

@@ -46,7 +46,6 @@ def raw() -> Batch:
     observations = [normal(ROWS, 4) for _ in range(3)]
     observations[0][2, 1], observations[1][3, 1], observations[2][4, 2] = 9.0, -8.0, 11.0
     goals = [normal(ROWS, 3) for _ in range(5)]
-    uniform = np.random.default_rng(5).normal(0.3, 1.5, (ROWS, 3)).astype(np.float32)
     following, future, _, commanded, _ = goals
     following[[4, 22]] = [future[4] + [0.5, 7, -0.5], commanded[22] + [0.1, -7, 0.9]]
     future[5] = following[5]
@@ -54,6 +53,9 @@ def raw() -> Batch:
     action = rng.uniform(-1, 1, (ROWS, 2)).astype(np.float32)
     action[1], action[6, 0], action[8, 1] = (1.0, -1.0), 0.9995, -0.9999
     time = np.maximum(np.arange(ROWS)[:, None] % 6 + np.arange(1 - STEPS, 1), -1)
+    more = np.random.default_rng(5)  # fields that came later leave the others as they are
+    ways, places = (list(more.normal(0.3, 1.5, (4, ROWS, size)).astype(np.float32)) for size in (4, 3))
+    places[0][10], places[0][12, 1], places[0][13, ::2] = future[10], future[12, 1], future[13, ::2]
     return Batch(
         observation=observations[0],
         action=action,
@@ -65,12 +67,17 @@ def raw() -> Batch:
         near_goal=goals[4],
         bootstrap_observation=observations[2],
         bootstrap_discount=rng.uniform(0.2, 0.95, ROWS).astype(np.float32),
-        uniform_goal=uniform,
         reward=(np.arange(ROWS) % 3 == 0).astype(np.float32),
         context_observation=normal(ROWS, STEPS, 4),
         context_action=rng.uniform(-1, 1, (ROWS, STEPS, 2)).astype(np.float32),
         context_return=(rng.random((ROWS, STEPS)) < 0.5).astype(np.float32),
         context_time=time,
+        present_goal=places[0],
+        subgoal=places[1],
+        subgoal_observation=ways[0],
+        later_goal=places[2],
+        waypoint_goal=places[3],
+        waypoint_observation=ways[1],
     )
 
 
@@ -80,7 +87,7 @@ def scaled() -> Batch:
     for name, value in named.items():
         if "observation" in name:
             named[name] = ref.compress(value, SCALE.observation_mean, SCALE.observation_std)
-        if name.endswith("goal"):
+        elif name.endswith("goal"):
             named[name] = ref.compress(value, SCALE.goal_mean, SCALE.goal_std)
     assert any(np.abs(value).max() > 5 for name, value in named.items() if "observation" in name)
     return Batch(**named)
@@ -553,6 +560,125 @@ def test_gc_iql(layer_norm: bool, seed: int) -> None:
     implicit(life, ref.mixed(life.b, goals), life.b.future_goal, reached)
 
 
+def phi(representation: Any, observation: np.ndarray, goal: np.ndarray, c: Any) -> np.ndarray:
+    """How HIQL sees a goal from a state, or, of the high policy, a sub-goal for a goal: of fixed length."""
+    x = ref.mlp(representation, observation, goal, norm=c.layer_norm, gelu=ref.bends(c))
+    return np.sqrt(x.shape[1]) * x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+HIGH = {"random_goal": 6, "later_goal": 18}
+ON_THE_WAY = {"subgoal": 6, "waypoint_goal": 18}
+THERE = {"subgoal_observation": 6, "waypoint_observation": 18}
+
+
+@pytest.mark.parametrize(("activation", "layer_norm", "seed"), [("relu", False, 2), ("gelu", True, 1)])
+def test_hiql(activation: str, layer_norm: bool, seed: int) -> None:
+    own = IMPLICIT | {"high_sharpness": 2.5, "present_share": 0.125, "future_share": 0.5, "high_random_share": 0.25}
+    life = live("hiql", seed=seed, **own, layer_norm=layer_norm, activation=activation)
+    w, b, c = life.w, life.b, life.c
+    representation = w.representation.model
+
+    def values(critic: Any, observation: np.ndarray, goal: np.ndarray) -> np.ndarray:
+        return ref.values(critic, observation, phi(representation, observation, goal, c), c=c)
+
+    goals = {"present_goal": 3, "future_goal": 12, "random_goal": 9}
+    reached = (raw().present_goal == ref.mixed(raw(), goals)).all(1)
+    assert reached.sum() == 4, "the present states, and a future that is the present state"
+    goal = ref.mixed(b, goals)
+    target = np.where(reached, 0, -1 + 0.7 * values(w.target, b.next_observation, goal))
+    advantage = smallest(target) - values(w.target, b.observation, goal).mean(0)
+    both(advantage > 0)
+    both((advantage > 0) == (target > values(w.critic.model, b.observation, goal)))
+
+    def value_loss() -> Any:
+        error = target - values(w.critic.model, b.observation, goal)
+        return np.mean(np.where(advantage > 0, 0.8, 0.2) * error**2)
+
+    life.metric("critic/loss", value_loss())
+    life.metric("critic/value", np.mean(values(w.critic.model, b.observation, goal)))
+    life.metric("critic/advantage", np.mean(advantage))
+    life.metric("critic/reached", np.mean(reached))
+    life.follows("critic", value_loss, 0.01)
+    life.follows("representation", value_loss, 0.01)
+
+    def gain(there: np.ndarray, goal: np.ndarray) -> np.ndarray:
+        return (values(w.critic.model, there, goal) - values(w.critic.model, b.observation, goal)).mean(0)
+
+    def weigh(sharpness: float, advantage: np.ndarray) -> np.ndarray:
+        both(np.exp(sharpness * advantage) > 2)
+        return np.minimum(np.exp(sharpness * advantage), 2)
+
+    better, named = gain(b.next_observation, b.subgoal), phi(representation, b.observation, b.subgoal, c)
+    weight = weigh(1.5, better)
+
+    def low_loss() -> Any:
+        return -np.mean(weight * ref.log_density(b.action, *ref.gaussian(w.actor.model, b.observation, named, c)))
+
+    life.metric("actor/loss", low_loss())
+    life.metric("actor/advantage", np.mean(better))
+    life.metric("actor/clipped", np.mean(weight >= 2))
+    life.follows("actor", low_loss, 0.02)
+
+    far, on_the_way = ref.mixed(b, HIGH), phi(representation, b.observation, ref.mixed(b, ON_THE_WAY), c)
+    farther = gain(ref.mixed(b, THERE), far)
+    high_weight = weigh(2.5, farther)
+
+    def errors() -> np.ndarray:
+        mean = ref.mlp(w.high_actor.model, b.observation, far, norm=c.layer_norm, gelu=ref.bends(c))
+        return np.sum((mean - on_the_way) ** 2, axis=1)
+
+    def high_loss() -> Any:
+        return np.mean(high_weight * (errors() / 2 + 1.5 * np.log(2 * np.pi)))
+
+    life.metric("actor/high_loss", high_loss())
+    life.metric("actor/high_advantage", np.mean(farther))
+    life.metric("actor/high_clipped", np.mean(high_weight >= 2))
+    life.metric("actor/high_error", np.mean(errors()))
+    life.follows("high_actor", high_loss, 0.02)
+
+
+def test_the_high_policy_of_hiql_may_have_goals_of_its_own_episode_only() -> None:
+    """And then reads nothing of random rows."""
+    life = live("hiql", high_random_share=0.0, max_weight=1e9)
+    w, b, c = life.w, life.b, life.c
+    representation, critic = w.representation.model, w.critic.model
+    near, far = (
+        ref.values(critic, x, phi(representation, x, b.later_goal, c), c=c).mean(0)
+        for x in (b.observation, b.waypoint_observation)
+    )
+    error = phi(representation, b.observation, b.waypoint_goal, c) - ref.mlp(
+        w.high_actor.model, b.observation, b.later_goal, norm=c.layer_norm
+    )
+    expected = np.mean(np.exp(3 * (far - near)) * (np.sum(error**2, axis=1) / 2 + 1.5 * np.log(2 * np.pi)))
+    np.testing.assert_allclose(life.metrics["actor/high_loss"], expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_hiql_acts_by_a_sub_goal(discrete: bool) -> None:
+    """Greedy by the averages of both policies, otherwise by samples of both; what is named gets its length."""
+    config, key, b = config_of("hiql"), jax.random.PRNGKey(5), scaled()
+    spec = dataclasses.replace(SPEC, discrete=discrete)
+    agent = unlike(agents.load("hiql").Agent.create(jax.random.PRNGKey(7), spec, config, SCALE), 1)
+    high_key, low_key = jax.random.split(key)
+    for greedy in (True, False):
+        high, low = (
+            ref.weights(policy.average if greedy else policy.model) for policy in (agent.high_actor, agent.actor)
+        )
+        named = ref.mlp(high, b.observation, b.future_goal, norm=config.layer_norm)
+        named = named if greedy else named + np.array(jax.random.normal(high_key, (ROWS, 3)))
+        named *= np.sqrt(3) / np.linalg.norm(named, axis=1, keepdims=True)
+        if discrete:
+            chances = ref.mlp(low.net, b.observation, named, norm=config.layer_norm)
+            chances = chances if greedy else chances + np.asarray(jax.random.gumbel(low_key, chances.shape))
+            expected = np.eye(2)[np.argmax(chances, axis=1)]
+            both(expected[:, 0] == 1)
+        else:
+            loc, scale = ref.gaussian(low, b.observation, named, config)
+            expected = ref.mean_action(loc, scale) if greedy else np.tanh(loc + scale * noise(low_key))
+        found = agent.act(raw().observation, raw().future_goal, key, greedy=greedy)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize(("layer_norm", "seed"), [(False, 1), (True, 3)])
 def test_td3_bc(layer_norm: bool, seed: int) -> None:
     own: dict[str, Any] = {"discount": 0.7, "target_noise": 0.6, "noise_clip": 0.5, "value_weight": 1.7}
@@ -630,6 +756,7 @@ def test_dt(dropout: float) -> None:
 
 
 RATES = {"critic": 0.01, "value": 0.01, "actor": 0.02, "multiplier": 0.03, "entropy_weight": 0.04}
+RATES |= {"representation": 0.01, "high_actor": 0.02}
 SCHEDULES: dict[str, Any] = {
     "iql": ({"decay_updates": 5}, lambda done: (1 + np.cos(np.pi * done / 5)) / 2),
     "dt": ({"rate_rise": 2, "weight_decay": 0.05}, lambda done: min((done + 1) / 2, 1)),
@@ -664,8 +791,14 @@ def test_each_part_moves_at_its_own_rate(name: str) -> None:
         for target, online in PAIRS.items():
             if hasattr(agent, target):
                 near(getattr(new, target), getattr(agent, target), getattr(new, online).model, 0.3)
-        near(new.actor.average, agent.actor.average, new.actor.model, follow)
+        for policy in policies(agent):
+            was, now = getattr(agent, policy), getattr(new, policy)
+            near(now.average, was.average, now.model, follow)
         agent = new
+
+
+def policies(agent: Any) -> list[str]:
+    return [name for name in ("actor", "high_actor") if hasattr(agent, name)]
 
 
 def test_the_actor_of_iql_stands_after_its_decay() -> None:
@@ -693,7 +826,7 @@ def test_an_average_forgets_the_beginning_faster_than_by_its_rate() -> None:
         agent = new
 
 
-ACTORS = [(name, agents.load(name).Config()) for name in agents.names() if name != "dt"]
+ACTORS = [(name, agents.load(name).Config()) for name in agents.names() if name not in ("dt", "hiql")]
 CHOICES = [(name, mean) for name, c in ACTORS for mean in ((False, True) if hasattr(c, "mean_action") else (None,))]
 
 
@@ -779,9 +912,12 @@ def test_inputs_follow_a_new_scale_only_if_they_are_scaled() -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+LEARNERS = ("actor", "critic", "value", "representation", "high_actor")
+
+
 def layers(agent: Any) -> dict[str, np.ndarray]:
     """The matrices of every network that learns, by their places."""
-    models = {part: getattr(agent, part).model for part in ("actor", "critic", "value") if hasattr(agent, part)}
+    models = {part: getattr(agent, part).model for part in LEARNERS if hasattr(agent, part)}
     leaves = jax.tree_util.tree_flatten_with_path(arrays(models))[0]
     return {jax.tree_util.keystr(path): np.asarray(x) for path, x in leaves}
 
@@ -793,7 +929,8 @@ def test_a_fresh_agent(name: str) -> None:
     for part, other in PAIRS.items():
         if hasattr(agent, part):
             assert eqx.tree_equal(getattr(agent, part), getattr(agent, other).model)
-    assert eqx.tree_equal(agent.actor.average, agent.actor.model)
+    for policy in policies(agent):
+        assert eqx.tree_equal(getattr(agent, policy).average, getattr(agent, policy).model)
     assert int(agent.actor.updates) == 0
     if hasattr(agent, "key"):
         assert not np.array_equal(agent.key, jax.random.PRNGKey(7))

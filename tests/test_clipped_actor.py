@@ -14,7 +14,7 @@ from tdinfonce.types import EnvSpec
 from test_agent_losses import ROWS, Life, both, config_of, distances, leads_to, live, raw, smallest
 
 AGENTS = ("td-infonce", "contrastive-rl", "contrastive-nce", "c-learning", "qrl")
-GOALS = {"commanded_goal": 6, "future_goal": 4, "uniform_goal": 8, "random_goal": 6}
+GOALS = {"commanded_goal": 6, "future_goal": 4, "later_goal": 8, "random_goal": 6}
 SHARES = {"commanded_share": 6 / ROWS, "actor_future_share": 4 / ROWS, "actor_uniform_share": 8 / ROWS}
 
 

@@ -18,7 +18,7 @@ from tdinfonce.networks.actor import CategoricalActor
 from tdinfonce.types import Batch, EnvSpec
 
 ONLINE = ("td-infonce", "contrastive-rl", "contrastive-nce", "c-learning", "qrl", "gcbc")
-TAKE = (*ONLINE, "gc-iql")
+TAKE = (*ONLINE, "gc-iql", "hiql")
 REFUSE = ("ddpg-her", "dt", "iql", "td3-bc")
 SPEC = EnvSpec("test", 3, 4, 2, episode_length=9, tolerance=0.5, discrete=True)
 ROWS = 10
@@ -264,9 +264,10 @@ LONGER: dict[str, Any] = {
     "contrastive-nce": {"env_steps": 30_000},
     "gcbc": {"env_steps": 60_000, "discount": 0.8},
     "gc-iql": {"data": "walks", "goal": "0:14"},
+    "hiql": {"data": "walks", "goal": "0:14"},
 }
 """Those that learn from whole futures need more of them. Each agent had four to eight trials, with seeds 11 to 13 and
-other episodes; gc-iql had none."""
+other episodes; gc-iql and hiql had none."""
 
 
 @pytest.mark.slow

@@ -127,11 +127,11 @@ def test_uniform_future_goals_are_uniform_and_near_ones_stay_geometric(lengths: 
 
 
 @every_length
-def test_uniform_goals_are_uniform_beside_geometric_ones_and_change_no_other_draw(lengths: list[int]) -> None:
-    draws = draw(lengths)
+def test_later_goals_are_there_without_sub_goals_and_change_no_other_draw(lengths: list[int]) -> None:
+    fields = tuple(name for name in Batch._fields[: Batch._fields.index("reward")])
+    draws = draw(lengths, fields=(*fields, "later_goal"))
     for left in range(1, max(lengths) + 1):
-        follows(draws.ahead("uniform_goal")[draws.left == left], uniform(left))
-    fields = tuple(name for name in Batch._fields if name != "uniform_goal" and not name.startswith("context"))
+        follows(draws.ahead("later_goal")[draws.left == left], uniform(left))
     without = draw(lengths, fields=fields).batch
     for name in fields:
         np.testing.assert_array_equal(getattr(without, name), getattr(draws.batch, name))
@@ -226,6 +226,63 @@ def test_a_context_is_the_last_steps_with_what_is_still_to_come(lengths: list[in
     follows(rows[:, -1], law / law.sum())
 
 
+@every_length
+def test_the_present_goal_is_the_present_state(lengths: list[int]) -> None:
+    assert (draw(lengths).ahead("present_goal") == 0).all()
+
+
+@every_length
+@pytest.mark.parametrize("steps", [1, 3, 50])
+def test_sub_goals_lie_so_many_steps_ahead_or_at_the_end(lengths: list[int], steps: int) -> None:
+    draws = draw(lengths, subgoal_steps=steps)
+    for name in ("subgoal", "subgoal_observation"):
+        np.testing.assert_array_equal(draws.ahead(name), np.minimum(draws.left, steps))
+
+
+@every_length
+@pytest.mark.parametrize("steps", [1, 3, 50])
+def test_later_goals_are_uniform_and_waypoints_lie_on_the_way_to_them(lengths: list[int], steps: int) -> None:
+    """However future goals are drawn."""
+    draws = draw(lengths, subgoal_steps=steps)
+    later = draws.ahead("later_goal")
+    for left in range(1, max(lengths) + 1):
+        follows(later[draws.left == left], uniform(left))
+    for name in ("waypoint_goal", "waypoint_observation"):
+        np.testing.assert_array_equal(draws.ahead(name), np.minimum(later, steps))
+
+
+@pytest.mark.parametrize("other", ["future_goal", "near_goal"])
+def test_later_goals_know_nothing_of_the_other_goals(other: str) -> None:
+    draws = draw([6], n_step=6, subgoal_steps=3)
+    for left in (4, 6):
+        rows = draws.left == left
+        pair = draws.ahead("later_goal")[rows] * (left + 1) + draws.ahead(other)[rows]
+        follows(pair, np.outer(uniform(left), geometric(0.7, left)))
+
+
+def test_sub_goals_change_nothing_else_and_are_not_drawn_unasked() -> None:
+    """Agents without them see the batches that they saw before there were any."""
+    episodes, fields = numbered(LENGTHS["ragged"]), Batch._fields
+    sub = [name for name in fields if name.startswith(("subgoal", "later", "waypoint"))]
+    rngs = [np.random.default_rng(0) for _ in range(2)]
+    without, with_them = (
+        sample(episodes, rng, (3, 50), GoalSampling(0.7, subgoal_steps=steps, fields=fields, context=2))
+        for rng, steps in zip(rngs, (0, 4), strict=True)
+    )
+    assert len(sub) == 5
+    for name in fields:
+        assert (getattr(without, name) is None) == (name in sub)
+        if name not in sub:
+            np.testing.assert_array_equal(getattr(without, name), getattr(with_them, name))
+    count = np.random.default_rng(0)
+    count.integers(15, size=300)
+    count.random((2, 150), dtype=np.float32)
+    assert rngs[0].bit_generator.state == count.bit_generator.state
+    assert rngs[1].bit_generator.state != count.bit_generator.state
+    for name in sub:
+        assert getattr(with_them, name).shape == (3, 50, 1)
+
+
 LAWS = {"ddpg-her": "uniform", "iql": None, "td3-bc": None, "dt": None}
 """How agents want their futures: geometric but for these."""
 
@@ -234,7 +291,7 @@ LAWS = {"ddpg-her": "uniform", "iql": None, "td3-bc": None, "dt": None}
 def test_each_agent_gets_the_futures_of_its_discount(name: str) -> None:
     config = agents.load(name).Config()
     known = {field.name for field in dataclasses.fields(config)}
-    how = {"discount": 0.6, "n_step": 2, "cloning_weight": 0.1, "context": 7}
+    how = {"discount": 0.6, "n_step": 2, "cloning_weight": 0.1, "context": 7, "subgoal_steps": 4}
     config = dataclasses.replace(config, **{k: v for k, v in how.items() if k in known})
     assert ("future_goal" in config.sampling.fields) == (LAWS.get(name, "") is not None)
     laws = [(config, LAWS.get(name, "geometric"))]
@@ -251,6 +308,7 @@ def test_each_agent_gets_the_futures_of_its_discount(name: str) -> None:
                 follows(draws.ahead("future_goal")[draws.left == left], expected)
         assert how["n_step"] == (2 if "n_step" in known else 1)
         assert how["context"] == (7 if "context" in known else 0)
+        assert how["subgoal_steps"] == (4 if "subgoal_steps" in known else 0)
 
 
 def tagged(rows: int) -> Batch:
@@ -288,6 +346,13 @@ def test_the_mixes_of_the_agents() -> None:
     assert kinds(config("ddpg-her", future_share=0.7).goals, 100) == {"future_goal": 70, "commanded_goal": 30}
     value = config("gc-iql", next_share=0.1, future_share=0.6)
     assert kinds(value.value_goals, 100) == {"next_goal": 10, "future_goal": 60, "random_goal": 30}
+    value = config("hiql", present_share=0.1, future_share=0.6, high_random_share=0.25)
+    assert kinds(value.value_goals, 100) == {"present_goal": 10, "future_goal": 60, "random_goal": 30}
+    assert kinds(value.high_goals, 100) == {"random_goal": 25, "later_goal": 75}
+    assert kinds(value.high_targets, 100) == {"subgoal": 25, "waypoint_goal": 75}
+    assert kinds(value.high_target_observations, 100) == {"subgoal_observation": 25, "waypoint_observation": 75}
+    assert "subgoal_observation" not in config("hiql", high_random_share=0.0).sampling.fields
+    assert "later_goal" not in config("hiql", high_random_share=1.0).sampling.fields
 
 
 def test_the_mixes_of_the_paper() -> None:
@@ -301,4 +366,7 @@ def test_the_mixes_of_the_paper() -> None:
     half = {"future_goal": 128, "random_goal": 128}
     for name in ("contrastive-rl", "contrastive-nce", "c-learning"):
         assert kinds(actor_goals(agents.load(name).PRESETS["paper"]), 256) == half
+    hiql = agents.load("hiql").OFFLINE["paper"]
+    assert kinds(hiql.value_goals, 1000) == {"present_goal": 200, "future_goal": 500, "random_goal": 300}
+    assert kinds(hiql.high_goals, 1000) == {"later_goal": 1000}
     assert kinds(agents.load("ddpg-her").PRESETS["paper"].goals, 250) == {"future_goal": 200, "commanded_goal": 50}

@@ -71,6 +71,12 @@ def test_an_update_on_images_moves_every_torso_and_stays_finite(name: str, torso
     assert all(moved(agent, new, part) for part in ("actor", "critic") if hasattr(agent, part))
 
 
+def test_hiql_refuses_images_in_one_line() -> None:
+    with pytest.raises(UserError, match=r"^hiql learns from vectors, and dots shows images: choose [^\n]*$") as error:
+        create("hiql", small("hiql"))
+    assert all(name in str(error.value) for name in ONLINE)
+
+
 @every_agent
 def test_act_takes_one_image_or_a_batch(name: str) -> None:
     agent, key = create(name, small(name)), jax.random.PRNGKey(0)

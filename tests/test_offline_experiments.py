@@ -53,7 +53,7 @@ def test_the_paper_budget_of_antmaze_is_the_papers() -> None:
 
 def test_agents_start_from_the_same_layers_and_rates() -> None:
     for env in ("antmaze-umaze", "pointmaze-medium-far"):
-        for agent in ("td-infonce", "contrastive-rl", "gcbc", "gc-iql", "qrl", "iql", "td3-bc"):
+        for agent in ("td-infonce", "contrastive-rl", "gcbc", "gc-iql", "hiql", "qrl", "iql", "td3-bc"):
             config = planned(env, agent, "fast", 0, data="data").agent_config
             rates = {config.actor_rate, getattr(config, "critic_rate", config.actor_rate)}
             assert (config.layer_norm, config.hidden, rates) == (True, (256, 256), {1e-3}), (env, agent)
@@ -116,6 +116,7 @@ def test_stitching_is_compared_at_one_budget() -> None:
     for agent in ("td-infonce", "contrastive-rl", "qrl"):
         plan = planned("pointmaze-medium-far", agent, "fast", 0, data="data")
         assert plan.agent_config.actor_future_share == 0.5, "far goals are nobody's future"
+    assert planned("pointmaze-medium-far", "hiql", "fast", 0, data="data").agent_config.high_random_share == 0.5
     for env, ahead, cloning in (("pointmaze-medium-far", 25, 0.5), ("antmaze-umaze", 25, 0.1)):
         config = planned(env, "td-infonce", "fast", 0, data="data").agent_config
         assert (config.n_step, config.cloning_share) == (ahead, cloning)

@@ -59,6 +59,7 @@ REACHED = {
     ("td-infonce", "point"): (0.9, ["updates=700"]),
     ("contrastive-rl", "point"): (0.75, ["updates=1_000"]),
     ("gc-iql", "point"): (0.9, []),
+    ("hiql", "point"): (0.9, ["updates=800"]),
     ("gcbc", "point"): (0.9, ["updates=800"]),
     ("iql", "point-one-goal"): (0.8, []),
     ("td3-bc", "point-one-goal"): (0.8, ["updates=1500"]),
@@ -240,6 +241,13 @@ def test_the_offline_presets_are_those_of_the_paper_and_of_its_release() -> None
     assert built.training.batch_size == 1024
     iql = agents.load("iql").OFFLINE["paper"]
     assert (iql.expectile_level, iql.sharpness, iql.hidden, iql.actor_rate) == (0.9, 10.0, (256, 256), 3e-4)
+    hiql = agents.load("hiql").OFFLINE["paper"]
+    assert (hiql.hidden, hiql.activation, hiql.representation_size, hiql.critics) == ((512,) * 3, "gelu", 10, 2)
+    assert (hiql.actor_rate, hiql.critic_rate, hiql.target_rate, hiql.discount) == (3e-4, 3e-4, 0.005, 0.99)
+    assert (hiql.expectile_level, hiql.sharpness, hiql.high_sharpness, hiql.max_weight) == (0.7, 3.0, 3.0, 100.0)
+    assert (hiql.subgoal_steps, hiql.present_share, hiql.future_share, hiql.high_random_share) == (25, 0.2, 0.5, 0.0)
+    built = planned("", "hiql", "paper", 0, data="x")
+    assert (built.training.batch_size, built.training.updates) == (1024, 1_000_000)
 
 
 @pytest.fixture(scope="module")
@@ -311,6 +319,9 @@ def test_without_an_environment_the_losses_are_the_report(
         (["--agent", "dt", "--env", "point-one-goal", "--set", "heads=3"], "multiple"),
         (["--agent", "iql", "--set", "expectile_level=1"], "below 1"),
         (["--agent", "gc-iql", "--set", "next_share=0.9"], "together at most 1"),
+        (["--agent", "hiql", "--set", "present_share=0.9"], "together at most 1"),
+        (["--agent", "hiql", "--set", "subgoal_steps=0"], "subgoal_steps must be at least 1"),
+        (["--agent", "hiql", "--env-steps", "10"], "how many updates"),
         (["--set", "commanded_share=0.2", "actor_future_share=0", "monte_carlo_weight=0.1"], "set commanded_share=0"),
     ],
 )

@@ -50,6 +50,21 @@ def test_expectile_by_hand_value_and_gradient() -> None:
     np.testing.assert_array_equal(slope[1], 0.0)
 
 
+def test_an_expectile_judged_by_another_advantage() -> None:
+    # The weight asks the advantage alone, and nought is good enough; the distance is that to the target all the same.
+    value, target, advantage = jnp.array([1.0, 3.0, 1.0]), jnp.array([2.0, 0.0, 3.0]), jnp.array([-0.1, 5.0, 0.0])
+    rows = losses.expectile(value, target, level=0.9, advantage=advantage)
+    np.testing.assert_allclose(rows, [0.1, 0.9 * 9, 0.9 * 4], rtol=1e-6)
+    total = lambda v, t, a: jnp.sum(losses.expectile(v, t, level=0.9, advantage=a))  # noqa: E731
+    slope = jax.grad(total, argnums=(0, 1, 2))(value, target, advantage)
+    np.testing.assert_allclose(slope[0], [-0.2, 5.4, -3.6], rtol=1e-6)
+    np.testing.assert_array_equal(slope[1:], np.zeros((2, 3)))
+    own = losses.expectile(value, target, level=0.9, advantage=target - value)
+    np.testing.assert_array_equal(own, losses.expectile(value, target, level=0.9))
+    with pytest.raises(ValueError, match=r"advantage must hold one number for each row, \[B\]; got shape \[2\]"):
+        losses.expectile(value, target, level=0.9, advantage=jnp.zeros(2))
+
+
 def test_the_minimiser_of_the_expectile_loss_lies_where_the_weights_balance() -> None:
     # Targets 0 and 1: level * (1 - v) = (1 - level) * v, so v = level.
     for level in (0.5, 0.9):

@@ -170,8 +170,6 @@ class Batch(NamedTuple):
     """s_{t+m}"""
     bootstrap_discount: Any
     """discount ** m"""
-    uniform_goal: Any = None
-    """A later state of the same episode as a goal, all of them alike."""
     reward: Any = None
     """For agents of one task: 1 if s_{t+1} reaches the task's goal, else 0. None where the data have no task."""
     context_observation: Any = None
@@ -182,6 +180,19 @@ class Batch(NamedTuple):
     """For each of them, the largest reward still to come in the episode: 1 if it will reach the task's goal."""
     context_time: Any = None
     """For each of them, its time in the episode; -1 before the episode began, where the other fields mean nothing."""
+    present_goal: Any = None
+    """s_t itself as a goal."""
+    subgoal: Any = None
+    """The state k steps on, or the last of the episode if that is nearer, as a goal; k is `GoalSampling.subgoal_steps`.
+    None, like the following, unless sub-goals are asked for."""
+    subgoal_observation: Any = None
+    """The same state."""
+    later_goal: Any = None
+    """A later state of the same episode as a goal, uniform over the rest of it; drawn apart from `future_goal`."""
+    waypoint_goal: Any = None
+    """The state k steps on, or that of `later_goal` if it is nearer, as a goal."""
+    waypoint_observation: Any = None
+    """The same state."""
 
 
 class GoalSampling(NamedTuple):
@@ -197,9 +208,11 @@ class GoalSampling(NamedTuple):
     """How many states up to the present one an agent that reads sequences wants to see; 0: none."""
     whole_share: float = 0.0
     """Share of the rows of a batch, the first ones, that bootstrap at the end of the episode, however far it is."""
-    fields: tuple[str, ...] = Batch._fields[: Batch._fields.index("uniform_goal")]
+    subgoal_steps: int = 0
+    """How many steps ahead an agent that plans by sub-goals looks for one; 0: there are none."""
+    fields: tuple[str, ...] = Batch._fields[: Batch._fields.index("reward")]
     """The fields of a batch that the agent reads, no more and no less; the others are None. The default is all of them
-    but those that are None by default."""
+    but rewards, contexts and sub-goals."""
 
     @property
     def of_one_task(self) -> bool:

@@ -26,6 +26,7 @@ __all__ = [
     "make_actor",
     "propose",
     "refuse_discrete",
+    "refuse_images",
 ]
 
 TORSO = 1
@@ -39,6 +40,7 @@ def make_actor(key: Array, spec: EnvSpec, config: Any) -> Actor:
     inputs: dict[str, Any] = actor_inputs(key, spec, config) | {
         "hidden": config.hidden,
         "layer_norm": config.layer_norm,
+        "activation": getattr(config, "activation", "relu"),  # most agents have no choice
     }
     squashed = getattr(config, "actor", TANH) == TANH
     if spec.discrete and not squashed:
@@ -63,7 +65,16 @@ def refuse_discrete(agent: str, spec: EnvSpec) -> None:
     if spec.discrete:
         raise UserError(
             f"{agent} learns continuous actions, and those of {spec.name} are discrete: choose td-infonce, "
-            "contrastive-rl, contrastive-nce, c-learning, gcbc, qrl or gc-iql"
+            "contrastive-rl, contrastive-nce, c-learning, gcbc, qrl, gc-iql or hiql"
+        )
+
+
+def refuse_images(agent: str, spec: EnvSpec) -> None:
+    """Raise UserError if observations are images, for an agent whose networks see vectors only."""
+    if spec.image is not None:
+        raise UserError(
+            f"{agent} learns from vectors, and {spec.name} shows images: choose td-infonce, contrastive-rl, "
+            "contrastive-nce, c-learning, gcbc, qrl or ddpg-her"
         )
 
 

@@ -3,11 +3,13 @@
 from typing import Any
 
 from tdinfonce.agents._actor import ACTORS, TANH
+from tdinfonce.networks.mlp import ACTIVATIONS
 from tdinfonce.networks.pixels import TORSOS
 from tdinfonce.settings import setting
 
 __all__ = [
     "PAPER",
+    "activation",
     "actor",
     "actor_future_share",
     "actor_rate",
@@ -130,6 +132,11 @@ def layer_norm(default: bool, help: str = "Whether hidden layers are standardise
     return setting(default, help)
 
 
+def activation(default: str) -> Any:
+    """Of every network."""
+    return setting(default, "What is between the layers: relu or gelu.", choices=tuple(ACTIVATIONS))
+
+
 def torso(default: str) -> Any:
     """The kind of the networks that see images."""
     help = "How images are seen: conv (the paper's) or patches (ours, with less arithmetic). Vectors need none."
@@ -225,15 +232,16 @@ def uniform_future(
     return setting(default, help)
 
 
-def expectile_level(default: float) -> Any:
+def expectile_level(
+    default: float, help: str = "V is this expectile of Q over the stored actions: 0.5 is their mean, 1 their largest."
+) -> Any:
     """Of a value function that looks at the best of the stored actions."""
-    help = "V is this expectile of Q over the stored actions: 0.5 is their mean, 1 their largest."
     return setting(default, help, above=0, below=1)
 
 
-def sharpness(default: float) -> Any:
+def sharpness(default: float, help: str = "Inverse temperature of the advantage weights; 0 is plain cloning.") -> Any:
     """Of a policy that clones the better actions."""
-    return weight(default, "Inverse temperature of the advantage weights; 0 is plain cloning.")
+    return weight(default, help)
 
 
 def max_weight(default: float, help: str = "Advantage weights are clipped to this.") -> Any:

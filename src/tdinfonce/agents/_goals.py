@@ -42,7 +42,7 @@ def first_rows(share: float, rows: int) -> int:
 def actor_goals(config: Any) -> GoalMix:
     """The goals that the actor is trained on: commanded ones, then future ones of either law, then random ones."""
     shares = {"commanded_goal": config.commanded_share, "future_goal": config.actor_future_share}
-    return GoalMix("random_goal", **shares, uniform_goal=config.actor_uniform_share)
+    return GoalMix("random_goal", **shares, later_goal=config.actor_uniform_share)
 
 
 def reads(*sources: str | GoalMix) -> tuple[str, ...]:

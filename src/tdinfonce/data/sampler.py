@@ -12,7 +12,7 @@ __all__ = ["sample"]
 
 
 def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...], how: GoalSampling) -> Batch:
-    """Draw transitions uniformly, with their next, future and random goals.
+    """Draw transitions uniformly, with their next, future and random goals, and sub-goals if any are wanted.
 
     Args:
         episodes: where from.
@@ -44,9 +44,10 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
         "near_goal": (episodes.achieved, row + geometric_offset(uniform[1], steps, how.discount)),
         "bootstrap_observation": (episodes.observation, row + steps),
         "bootstrap_discount": (np.float32(how.discount) ** np.arange(steps.max() + 1, dtype=np.float32), steps),
-        "uniform_goal": (episodes.achieved, _uniform_later(rng, row, left) if "uniform_goal" in how.fields else row),
         "reward": (episodes.reward, row + 1),
+        "present_goal": (episodes.achieved, row),
         **_context(episodes, which, row, how.context),
+        **_later(episodes, rng, row, left, how),
     }
 
     def take(name: str) -> np.ndarray | None:
@@ -58,11 +59,6 @@ def sample(episodes: Episodes, rng: np.random.Generator, shape: tuple[int, ...],
         return array.take(index, axis=0, mode="clip").reshape(*shape, *index.shape[1:], *array.shape[1:])
 
     return Batch(*map(take, Batch._fields))
-
-
-def _uniform_later(rng: np.random.Generator, row: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """Later rows, drawn behind all others: who does not read them is shown what it was shown before they existed."""
-    return row + uniform_offset(rng.random(len(row), dtype=np.float32), left)
 
 
 def _context(
@@ -78,6 +74,28 @@ def _context(
     times = np.arange(-1, int(time.max()) + 1)
     sources = [(array, rows) for array in arrays] + [(times, np.maximum(time, -1) + 1)]
     return {f"context_{name}": source for name, source in zip(names, sources, strict=True)}
+
+
+def _later(
+    episodes: Episodes, rng: np.random.Generator, row: np.ndarray, left: np.ndarray, how: GoalSampling
+) -> dict[str, tuple[np.ndarray | None, np.ndarray]]:
+    """A state so many steps ahead, any later state, and one so many steps ahead on the way to that.
+
+    They are drawn behind all others: who does not read them is shown what it would be shown without them.
+    """
+    steps = how.subgoal_steps
+    if not steps and "later_goal" not in how.fields:
+        names = "subgoal", "subgoal_observation", "later_goal", "waypoint_goal", "waypoint_observation"
+        return dict.fromkeys(names, (None, row))
+    later = uniform_offset(rng.random(len(row), dtype=np.float32), left)
+    subgoal, waypoint = row + np.minimum(left, steps), row + np.minimum(later, steps)
+    return {
+        "subgoal": (episodes.achieved, subgoal),
+        "subgoal_observation": (episodes.observation, subgoal),
+        "later_goal": (episodes.achieved, row + later),
+        "waypoint_goal": (episodes.achieved, waypoint),
+        "waypoint_observation": (episodes.observation, waypoint),
+    }
 
 
 def _transitions(episodes: Episodes, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -47,18 +47,19 @@ def td_error(
     return jnp.square(now - jax.lax.stop_gradient(target))
 
 
-def expectile(value: ArrayLike, target: ArrayLike, *, level: float) -> Array:
+def expectile(value: ArrayLike, target: ArrayLike, *, level: float, advantage: ArrayLike | None = None) -> Array:
     """Squared distance of a value to its target, weighted by ``level`` below the target and ``1 - level`` above it.
 
     Its minimiser is an expectile of the targets: their mean at level 0.5, almost their largest at level 1.
 
-    Implements: the state value of IQL (the baseline of the offline table).
+    Implements: the state value of IQL (the baseline of the offline table); with ``advantage``, that of HIQL.
     Deviates: no.
 
     Args:
         value: ``[B]``, V at each row's state.
         target: ``[B]``, Q at the same state and the stored action. Gets no gradient.
         level: above 0 and below 1.
+        advantage: ``[B]``, judges in the place of ``target - value``: the weight is ``level`` where it is not negative.
 
     Returns:
         ``[B]``, the loss of each row.
@@ -71,4 +72,7 @@ def expectile(value: ArrayLike, target: ArrayLike, *, level: float) -> Array:
         )
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1; got {level}")
-    return jnp.where(now < aim, level, 1 - level) * jnp.square(aim - now)
+    below = now < aim if advantage is None else jnp.asarray(advantage) >= 0
+    if below.shape != now.shape:
+        raise ValueError(f"advantage must hold one number for each row, [B]; got shape {list(below.shape)}")
+    return jnp.where(below, level, 1 - level) * jnp.square(aim - now)

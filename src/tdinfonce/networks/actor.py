@@ -34,12 +34,13 @@ class GaussianActor(eqx.Module):
         min_std: float = 1e-6,
         layer_norm: bool = False,
         torso: Torso | None = None,
+        activation: str = "relu",
     ) -> None:
         """Make a policy with ``hidden`` layers and two linear heads; a torso for images stacked upon their goals."""
         first, second = jax.random.split(key)
         sizes = (torso.size if torso else observation_size + goal_size, *hidden)
         self.torso = torso
-        self.body = MLP(first, sizes, layer_norm=layer_norm, activate_last=True)
+        self.body = MLP(first, sizes, layer_norm=layer_norm, activate_last=True, activation=activation)
         self.heads = MLP(second, (hidden[-1], 2 * action_size))
         self.min_std = min_std
 
@@ -103,11 +104,12 @@ class ClippedActor(eqx.Module):
         std: float = 0.2,
         layer_norm: bool = False,
         torso: Torso | None = None,
+        activation: str = "relu",
     ) -> None:
         """Make a policy with ``hidden`` layers and one standard deviation for all states."""
         inputs = torso.size if torso else observation_size + goal_size
         self.torso, self.std = torso, std
-        self.net = MLP(key, (inputs, *hidden, action_size), layer_norm=layer_norm)
+        self.net = MLP(key, (inputs, *hidden, action_size), layer_norm=layer_norm, activation=activation)
 
     def __call__(self, observation: Array, goal: Array) -> tuple[Array, Array]:
         """Mean, which may lie outside of the bounds, and standard deviation."""
@@ -144,11 +146,12 @@ class CategoricalActor(eqx.Module):
         hidden: tuple[int, ...],
         layer_norm: bool = False,
         torso: Torso | None = None,
+        activation: str = "relu",
     ) -> None:
         """Make a policy with ``hidden`` layers; a torso for images stacked upon their goals."""
         inputs = torso.size if torso else observation_size + goal_size
         self.torso = torso
-        self.net = MLP(key, (inputs, *hidden, action_size), layer_norm=layer_norm)
+        self.net = MLP(key, (inputs, *hidden, action_size), layer_norm=layer_norm, activation=activation)
 
     def __call__(self, observation: Array, goal: Array) -> Array:
         """The logit of each action; their softmax are the probabilities."""

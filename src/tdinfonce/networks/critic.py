@@ -150,11 +150,13 @@ class ScalarCritic(eqx.Module):
         members: int = 1,
         layer_norm: bool = False,
         torso: Torso | None = None,
+        activation: str = "relu",
     ) -> None:
         """Make ``members`` networks; ``input_size`` is the joint length of the inputs, images as their features."""
         keys = jax.random.split(key, members)
         self.torso = torso
-        self.towers = tuple(MLP(k, (input_size, *hidden, 1), layer_norm=layer_norm) for k in keys)
+        sizes = input_size, *hidden, 1
+        self.towers = tuple(MLP(k, sizes, layer_norm=layer_norm, activation=activation) for k in keys)
 
     def __call__(self, *inputs: Array) -> tuple[Array, ...]:
         """Values ``[B]`` of each member."""

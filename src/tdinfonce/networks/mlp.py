@@ -8,16 +8,21 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-__all__ = ["MLP"]
+__all__ = ["ACTIVATIONS", "MLP"]
+
+ACTIVATIONS = {"relu": jax.nn.relu, "gelu": jax.nn.gelu}
 
 
 class MLP(eqx.Module):
-    """Linear layers with ReLU between them; LeCun-uniform weights, zero biases. The last axis is the feature."""
+    """Linear layers with ReLU between them, or another activation; LeCun-uniform weights, zero biases. The last axis is
+    the feature.
+    """
 
     weights: tuple[Array, ...]
     biases: tuple[Array, ...]
     layer_norm: bool = eqx.field(static=True)
     activate_last: bool = eqx.field(static=True)
+    activation: str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -27,6 +32,7 @@ class MLP(eqx.Module):
         layer_norm: bool = False,
         activate_last: bool = False,
         zero_last: bool = False,
+        activation: str = "relu",
     ) -> None:
         """Make layers from ``sizes[0]`` inputs to ``sizes[-1]`` outputs; ``zero_last``: the output starts as zero."""
         bounds = [(3.0 / n) ** 0.5 for n in sizes[:-1]]
@@ -43,6 +49,7 @@ class MLP(eqx.Module):
         self.biases = tuple(jnp.zeros(n) for n in sizes[1:])
         self.layer_norm = layer_norm
         self.activate_last = activate_last
+        self.activation = activation
 
     def __call__(self, *inputs: Array) -> Array:
         """Join the inputs along the last axis and run the layers."""
@@ -51,7 +58,7 @@ class MLP(eqx.Module):
         for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = x @ weight + bias
             if index < last or self.activate_last:
-                x = jax.nn.relu(_standardise(x) if self.layer_norm else x)
+                x = ACTIVATIONS[self.activation](_standardise(x) if self.layer_norm else x)
         return x
 
 

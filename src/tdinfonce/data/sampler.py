@@ -83,11 +83,13 @@ def _later(
 
     They are drawn behind all others: who does not read them is shown what it would be shown without them.
     """
-    steps = how.subgoal_steps
+    steps, names = how.subgoal_steps, ("subgoal", "subgoal_observation", "waypoint_goal", "waypoint_observation")
+    nothing: dict[str, tuple[np.ndarray | None, np.ndarray]] = dict.fromkeys((*names, "later_goal"), (None, row))
     if not steps and "later_goal" not in how.fields:
-        names = "subgoal", "subgoal_observation", "later_goal", "waypoint_goal", "waypoint_observation"
-        return dict.fromkeys(names, (None, row))
+        return nothing
     later = uniform_offset(rng.random(len(row), dtype=np.float32), left)
+    if not steps:
+        return nothing | {"later_goal": (episodes.achieved, row + later)}
     subgoal, waypoint = row + np.minimum(left, steps), row + np.minimum(later, steps)
     return {
         "subgoal": (episodes.achieved, subgoal),

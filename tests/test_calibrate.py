@@ -1,6 +1,7 @@
 """Calibration: its arithmetic by hand, rollouts against exact answers, predictors that are right and wrong."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +225,19 @@ def test_what_has_no_occupancy_is_refused(tmp_path: Path) -> None:
 def test_an_environment_that_cannot_go_on_says_so() -> None:
     with pytest.raises(td.UserError, match="past its time limit of 5 steps"):
         held(oracle, Line(breaks=True), starts=2)
+
+
+STORED = Path(__file__).parents[1] / "results" / "estimate" / "calibration"
+ROW = re.compile(r"^\| `([\w-]+)` \| `(\w+)` \| (\d) ((?:\| [\d.]+ ){6})", re.MULTILINE)
+
+
+def test_the_table_in_the_docs_says_what_the_stored_runs_say() -> None:
+    told = ROW.findall((Path(__file__).parents[1] / "docs" / "calibration.md").read_text())
+    assert len(told) == len(list(STORED.glob("*/*/calibration.json"))) == 6
+    for env, preset, seed, numbers in told:
+        found = read(STORED / env / f"{preset}-seed-{seed}")
+        assert (found.about["env"], found.about["preset"], found.about["trained_with_seed"]) == (env, preset, int(seed))
+        errors = [part.error for part in (found, found.near, found.far)]
+        means = found.mean_absolute_error, found.predicted.mean(), found.observed.mean()
+        np.testing.assert_allclose([float(x) for x in numbers.split("|")[1:]], [*errors, *means], atol=1e-3)
+        assert (found.error <= 0.05) == (preset == "estimate"), (env, preset, seed)

@@ -1,0 +1,70 @@
+"""CEBRA's representation of a series, learned by a program of its own in an environment of its own.
+
+As a program it is run by that environment's Python: its one argument is a plan as JSON.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["REQUIREMENTS", "embed", "main"]
+
+# torch by itself and by this version is the build without CUDA; asked for in any other way it takes gigabytes.
+REQUIREMENTS = (("torch==2.13.0",), ("cebra==0.6.1",))
+
+
+def embed(python: Path, training: np.ndarray, rows: np.ndarray, **settings: Any) -> np.ndarray:
+    """Fit on ``training`` by time alone; the representation of ``rows``, ``[rows, dim]``.
+
+    Args:
+        python: of the environment that has CEBRA.
+        training: ``[rows, features]``, scaled.
+        rows: ``[rows, features]``, scaled alike.
+        settings: ``dim``, ``hidden``, ``offset`` (rows between a positive and its anchor), ``iterations``, ``seed``.
+    """
+    from tdinfonce.errors import UserError
+    from tdinfonce.system.venv import complaint
+
+    with tempfile.TemporaryDirectory() as folder:
+        given, found = Path(folder) / "given.npz", Path(folder) / "found.npy"
+        np.savez(given, training=training.astype(np.float32), rows=rows.astype(np.float32))
+        plan = json.dumps(settings | {"given": str(given), "found": str(found)})
+        # Isolated, so that "cebra" is the package and not this file.
+        done = subprocess.run([str(python), "-I", __file__, plan], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise UserError(f"CEBRA failed with code {done.returncode}: {complaint(done.stderr)}")
+        return np.load(found).astype(np.float64)
+
+
+def main(plan: dict[str, Any]) -> None:
+    """Fit and write, as `embed` asks."""
+    import cebra
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(plan["seed"])
+    np.random.seed(plan["seed"])  # noqa: NPY002 - CEBRA draws by it
+    model = cebra.CEBRA(
+        model_architecture="offset1-model",
+        conditional="time",
+        time_offsets=plan["offset"],
+        output_dimension=plan["dim"],
+        num_hidden_units=plan["hidden"],
+        max_iterations=plan["iterations"],
+        batch_size=512,
+        learning_rate=1e-3,
+        temperature_mode="auto",
+        device="cpu",
+    )
+    with np.load(plan["given"]) as given:
+        model.fit(given["training"])
+        np.save(plan["found"], model.transform(given["rows"]))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -13,7 +13,7 @@ from tdinfonce.system.files import read_json
 TITLE = "Where will the rat be? Likelihood of real later positions"
 DEFAULT = Rats()
 BUDGETS = {
-    "smoke": replace(DEFAULT, rats=("sargolini",), networks=((16, 4),), updates=(20, 40), candidates=500, starts=100),
+    "smoke": replace(DEFAULT, rats=("sargolini",), networks=((16, 4),), updates=(20, 40), cells=(16,), rates=(0.005,), visits=(500, 1_000), candidates=500, starts=100),
     "default": DEFAULT,
     "paper": replace(DEFAULT, networks=((32, 8), (128, 32), (256, 64)), updates=(*DEFAULT.updates, 16_000, 32_000)),
 }

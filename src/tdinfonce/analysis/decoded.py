@@ -44,7 +44,7 @@ def decoded_table(results: Results, config: Mapping[str, Any]) -> str:
         for method, name in NAMES.items():
             rows = select(results.evaluated, rat=rat, method=method)
             r2 = [mean_and_range([row["r2"][i] for row in rows]) for i in range(len(config["seconds"]))]
-            chosen = ", ".join(f"{row['horizon'] / config['rate']:g} s" for row in rows)
-            lines.append([TITLES[rat], name, *r2, chosen if method in ("td", "cebra") else "–"])
+            horizon = f"{rows[0]['horizon'] / config['rate']:g} s" if method in ("td", "cebra") else "–"
+            lines.append([TITLES[rat], name, *r2, horizon])
     heads = [f"{t:g} s ahead" for t in config["seconds"]]
-    return markdown_table(["rat", "representation", *heads, "horizon chosen, each seed"], lines)
+    return markdown_table(["rat", "representation", *heads, "horizon chosen"], lines)

@@ -4,7 +4,6 @@ As a program it is run by that environment's Python: its one argument is a plan 
 """
 
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 __all__ = ["REQUIREMENTS", "embed", "main"]
 
 # torch by itself and by this version is the build without CUDA; asked for in any other way it takes gigabytes.
-REQUIREMENTS = (("torch==2.13.0",), ("cebra==0.6.1",))
+REQUIREMENTS = (("torch==2.13.0",), ("cebra==0.6.1", "numpy==2.4.6", "scipy==1.17.1", "scikit-learn==1.9.1"))
 
 
 def embed(python: Path, training: np.ndarray, rows: np.ndarray, **settings: Any) -> np.ndarray:
@@ -27,17 +26,12 @@ def embed(python: Path, training: np.ndarray, rows: np.ndarray, **settings: Any)
         rows: ``[rows, features]``, scaled alike.
         settings: ``dim``, ``hidden``, ``offset`` (rows between a positive and its anchor), ``iterations``, ``seed``.
     """
-    from tdinfonce.errors import UserError
-    from tdinfonce.system.venv import complaint
+    from tdinfonce.system import venv
 
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder) / "given.npz", Path(folder) / "found.npy"
         np.savez(given, training=training.astype(np.float32), rows=rows.astype(np.float32))
-        plan = json.dumps(settings | {"given": str(given), "found": str(found)})
-        # Isolated, so that "cebra" is the package and not this file.
-        done = subprocess.run([str(python), "-I", __file__, plan], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise UserError(f"CEBRA failed with code {done.returncode}: {complaint(done.stderr)}")
+        venv.run("CEBRA", python, __file__, settings | {"given": str(given), "found": str(found)})
         return np.load(found).astype(np.float64)
 
 

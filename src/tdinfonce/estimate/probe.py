@@ -1,6 +1,6 @@
 """What a representation holds of the future: a linear map from it to the rat's position some seconds ahead."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,12 @@ from tdinfonce.system import venv
 from tdinfonce.system.machine import visible_cores
 from tdinfonce.tabular.parallel import run_jobs
 
-__all__ = ["Probe", "cebra_python", "compare", "decode", "fits", "ridge"]
+__all__ = ["METHODS", "PENALTIES", "Probe", "cebra_python", "compare", "decode", "fits", "represent", "ridge"]
 
 Row = dict[str, Any]
+METHODS, LEARNED = ("cebra", "td", "untrained", "raw"), ("cebra", "td")
+"""The longest first, so that no core is idle at the end."""
+TUNING_SEED = 1_000
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 """Of the linear map, to choose from."""
 
@@ -52,9 +55,10 @@ def cebra_python() -> Path:
 
 
 def compare(config: Probe, seeds: Sequence[int], log: Callable[[Row], None], advance: Callable[[int], None]) -> None:
-    """Decode from each representation, for each rat and seed."""
+    """Choose for each representation on the training half, learn for each seed, decode the half that came after."""
     folder, python = tracks.data_folder(), cebra_python()
-    jobs = [(config, rat, tracks.read(rat, folder, config.rate), seed, python) for rat in config.rats for seed in seeds]
+    sessions = {rat: tracks.read(rat, folder, config.rate) for rat in config.rats}
+    jobs = [(config, rat, method, sessions[rat], tuple(seeds), python) for method in METHODS for rat in config.rats]
     for rows in run_jobs(_job, jobs, visible_cores(), advance):
         for row in rows:
             log(row)
@@ -62,64 +66,71 @@ def compare(config: Probe, seeds: Sequence[int], log: Callable[[Row], None], adv
 
 def fits(config: Probe, seeds: Sequence[int]) -> int:
     """How many representations there will be."""
-    return 4 * len(config.rats) * len(seeds)
+    return len(config.rats) * sum(len(_horizons(config, method)) + len(seeds) for method in METHODS)
+
+
+def _horizons(config: Probe, method: str) -> tuple[int, ...]:
+    return config.horizons if method in LEARNED else config.horizons[:1]
 
 
 def _job(
-    config: Probe, rat: str, sessions: list[np.ndarray], seed: int, python: Path, progress: Callable[[int], None]
+    config: Probe,
+    rat: str,
+    method: str,
+    sessions: list[np.ndarray],
+    seeds: Sequence[int],
+    python: Path,
+    progress: Callable[[int], None],
 ) -> list[Row]:
+    name = {"rat": rat, "method": method}
     training, later = tracks.halves(sessions)
     shorter, between = tracks.halves(training, config.fitted)
-    rows = []
-    for name, represent in _representations(config, seed, python).items():
-        horizons = config.horizons if name in ("td", "cebra") else config.horizons[:1]
-        tried = {h: _best(config, represent(h, shorter, between), shorter, between) for h in horizons}
-        horizon = max(horizons, key=lambda h: tried[h][0])
-        penalty = tried[horizon][1]
-        found = decode(config, represent(horizon, training, later), training, later, penalty)
-        base = {"phase": "evaluate", "rat": rat, "method": name, "seed": seed, "horizon": horizon, "penalty": penalty}
-        rows.append(base | {"r2": found})
+    rows: list[Row] = []
+    for horizon in _horizons(config, method):
+        features = represent(config, method, horizon, TUNING_SEED, shorter, between, python)
+        for penalty in PENALTIES:
+            found = decode(config, features, shorter, between, penalty)
+            rows.append(name | {"phase": "choose", "horizon": horizon, "penalty": penalty, "r2": found})
+        progress(1)
+    best = max(rows, key=lambda row: float(np.mean(row["r2"])))
+    chosen = {key: best[key] for key in ("horizon", "penalty")}
+    for seed in seeds:
+        features = represent(config, method, best["horizon"], seed, training, later, python)
+        found = decode(config, features, training, later, best["penalty"])
+        rows.append(name | {"phase": "evaluate", "seed": seed} | chosen | {"r2": found})
         progress(1)
     return rows
 
 
-Represent = Callable[[int, Sequence[np.ndarray], Sequence[np.ndarray]], tuple[np.ndarray, np.ndarray]]
-
-
-def _representations(config: Probe, seed: int, python: Path) -> Mapping[str, Represent]:
-    """For each: (horizon, sessions to fit, others) → features of the states of both."""
-
-    def ours(horizon: int, first: Sequence[np.ndarray], second: Sequence[np.ndarray], updates: int) -> Any:
-        hidden = (config.hidden, config.hidden)
-        model = TDInfoNCE(1 - 1 / horizon, config.dim, hidden=hidden, updates=updates, random_state=seed)
-        model.fit([tracks.states(s, config.lags) for s in first])
-        return model.transform(_states(config, first)), model.transform(_states(config, second))
-
-    def theirs(horizon: int, first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> Any:
-        given, other = _states(config, first), _states(config, second)
-        mean, scale = given.mean(axis=0), given.std(axis=0)
-        given, other = (given - mean) / scale, (other - mean) / scale
+def represent(
+    config: Probe,
+    method: str,
+    horizon: int,
+    seed: int,
+    first: Sequence[np.ndarray],
+    second: Sequence[np.ndarray],
+    python: Path,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Features of the states of ``first``, on which the representation is learned, and of ``second``."""
+    given, other = _states(config, first), _states(config, second)
+    if method == "raw":
+        return given, other
+    if method == "cebra":
+        mean, scale = given.mean(axis=0), given.std(axis=0) + 1e-8
+        scaled = (given - mean) / scale
         settings = {"dim": config.dim, "hidden": config.hidden, "offset": horizon, "iterations": config.iterations}
-        found = cebra.embed(python, given, np.concatenate([given, other]), seed=seed, **settings)
+        both = np.concatenate([scaled, (other - mean) / scale])
+        found = cebra.embed(python, scaled, both, seed=seed, **settings)
         return found[: len(given)], found[len(given) :]
-
-    return {
-        "td": lambda h, first, second: ours(h, first, second, config.updates),
-        "cebra": theirs,
-        "untrained": lambda h, first, second: ours(h, first, second, 1),
-        "raw": lambda h, first, second: (_states(config, first), _states(config, second)),
-    }
+    updates = 1 if method == "untrained" else config.updates
+    hidden = (config.hidden, config.hidden)
+    model = TDInfoNCE(1 - 1 / horizon, config.dim, hidden=hidden, updates=updates, random_state=seed)
+    model.fit([tracks.states(s, config.lags) for s in first])
+    return model.transform(given), model.transform(other)
 
 
 def _states(config: Probe, sessions: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([tracks.states(s, config.lags) for s in sessions])
-
-
-def _best(config: Probe, features: Any, first: Any, second: Any) -> tuple[float, float]:
-    """The best mean R² of all penalties, and that penalty."""
-    tried = {p: float(np.mean(decode(config, features, first, second, p))) for p in PENALTIES}
-    best = max(tried, key=lambda p: tried[p])
-    return tried[best], best
 
 
 def decode(

@@ -91,6 +91,6 @@ def rats_tables(results: Results, config: Mapping[str, Any]) -> list[str]:
 
 def _setting(row: Mapping[str, Any]) -> str:
     if row["method"] == "sf":
-        return f"{row['cells']} cells, rate {row['rate']:g}, {row['visits']:,} rows visited"
+        return f"{row['cells']} place cells, {row['visits']:,} rows visited"
     width, dim = row["network"]
     return f"hidden layers {width} × 2, representation {dim}, {row['updates']:,} updates"

@@ -18,13 +18,15 @@ REQUIREMENTS = (("torch==2.13.0",), ("cebra==0.6.1", "numpy==2.4.6", "scipy==1.1
 
 
 def embed(python: Path, training: np.ndarray, rows: np.ndarray, **settings: Any) -> np.ndarray:
-    """Fit on ``training`` by time alone; the representation of ``rows``, ``[rows, dim]``.
+    """Fit on ``training`` by time alone; the representation of ``rows``, ``[checkpoints, rows, dim]``.
 
     Args:
         python: of the environment that has CEBRA.
         training: ``[rows, features]``, scaled.
         rows: ``[rows, features]``, scaled alike.
-        settings: ``dim``, ``hidden``, ``offset`` (rows between a positive and its anchor), ``iterations``, ``seed``.
+        settings: ``dim``, ``hidden``, ``offset`` (rows between a positive and its anchor), ``batch_size``,
+            ``iterations`` until each
+            checkpoint, ascending, ``seed``.
     """
     from tdinfonce.system import venv
 
@@ -32,7 +34,8 @@ def embed(python: Path, training: np.ndarray, rows: np.ndarray, **settings: Any)
         given, found = Path(folder) / "given.npz", Path(folder) / "found.npy"
         np.savez(given, training=training.astype(np.float32), rows=rows.astype(np.float32))
         venv.run("CEBRA", python, __file__, settings | {"given": str(given), "found": str(found)})
-        return np.load(found).astype(np.float64)
+        representation: np.ndarray = np.load(found)
+    return representation.astype(np.float64)
 
 
 def main(plan: dict[str, Any]) -> None:
@@ -49,15 +52,17 @@ def main(plan: dict[str, Any]) -> None:
         time_offsets=plan["offset"],
         output_dimension=plan["dim"],
         num_hidden_units=plan["hidden"],
-        max_iterations=plan["iterations"],
-        batch_size=512,
+        batch_size=plan["batch_size"],
         learning_rate=1e-3,
-        temperature_mode="auto",
         device="cpu",
     )
+    done, found = 0, []
     with np.load(plan["given"]) as given:
-        model.fit(given["training"])
-        np.save(plan["found"], model.transform(given["rows"]))
+        for iterations in plan["iterations"]:
+            model.max_iterations, done = iterations - done, iterations
+            model.partial_fit(given["training"])
+            found.append(model.transform(given["rows"]))
+    np.save(plan["found"], np.stack(found))
 
 
 if __name__ == "__main__":

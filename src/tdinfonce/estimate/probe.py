@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from tdinfonce.tabular.parallel import run_jobs
 __all__ = ["METHODS", "PENALTIES", "Probe", "cebra_python", "compare", "decode", "fits", "represent", "ridge"]
 
 Row = dict[str, Any]
-METHODS, LEARNED = ("cebra", "td", "untrained", "raw"), ("cebra", "td")
+Features = tuple[np.ndarray, np.ndarray]
+METHODS = ("cebra", "td", "untrained", "raw")
 """The longest first, so that no core is idle at the end."""
 TUNING_SEED = 1_000
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
@@ -33,7 +35,7 @@ class Probe:
     """Rows in a second."""
     lags: tuple[int, ...] = (1, 5)
     """A state is a position and how it differs from those so many rows before."""
-    seconds: tuple[float, ...] = (1.0, 3.0)
+    seconds: tuple[float, ...] = (1.0, 3.0, 5.0)
     """How far ahead."""
     dim: int = 32
     """Length of a representation."""
@@ -41,10 +43,12 @@ class Probe:
     """Width of the hidden layers."""
     horizons: tuple[int, ...] = (10, 50)
     """Rows, to choose from: 1 / (1 - discount) of ours, time offset of CEBRA."""
-    updates: int = 4_000
-    """Of ours."""
-    iterations: int = 2_000
-    """Of CEBRA, whose batch is twice ours."""
+    updates: tuple[int, ...] = (500, 2_000, 8_000)
+    """Of ours, to choose from."""
+    iterations: tuple[int, ...] = (100, 500, 2_000)
+    """Of CEBRA, to choose from."""
+    batch_size: int = 512
+    """Of both."""
     fitted: float = 0.7
     """Share of the training half that is fitted while choosing; the rest is to choose by."""
 
@@ -66,11 +70,16 @@ def compare(config: Probe, seeds: Sequence[int], log: Callable[[Row], None], adv
 
 def fits(config: Probe, seeds: Sequence[int]) -> int:
     """How many representations there will be."""
-    return len(config.rats) * sum(len(_horizons(config, method)) + len(seeds) for method in METHODS)
+    return len(config.rats) * sum(len(_settings(config, method)) + len(seeds) for method in METHODS)
 
 
-def _horizons(config: Probe, method: str) -> tuple[int, ...]:
-    return config.horizons if method in LEARNED else config.horizons[:1]
+def _settings(config: Probe, method: str) -> list[tuple[int, tuple[int, ...]]]:
+    """To choose from: a horizon, and for how long it is learned."""
+    if method == "cebra":
+        return [(horizon, config.iterations) for horizon in config.horizons]
+    if method == "td":
+        return [(horizon, (updates,)) for horizon in config.horizons for updates in config.updates]
+    return [(config.horizons[0], (1,))]
 
 
 def _job(
@@ -85,48 +94,71 @@ def _job(
     name = {"rat": rat, "method": method}
     training, later = tracks.halves(sessions)
     shorter, between = tracks.halves(training, config.fitted)
-    rows: list[Row] = []
-    for horizon in _horizons(config, method):
-        features = represent(config, method, horizon, TUNING_SEED, shorter, between, python)
-        for penalty in PENALTIES:
-            found = decode(config, features, shorter, between, penalty)
-            rows.append(name | {"phase": "choose", "horizon": horizon, "penalty": penalty, "r2": found})
+    tried: list[Row] = []
+    for horizon, amounts in _settings(config, method):
+        learned = represent(config, method, horizon, amounts, TUNING_SEED, shorter, between, python)
+        for amount, features in zip(amounts, learned, strict=True):
+            for beside, penalty in product(_beside(method), PENALTIES):
+                r2 = decode(config, features, shorter, between, penalty, beside_state=beside)
+                setting = {"horizon": horizon, "amount": amount, "beside_state": beside, "penalty": penalty}
+                tried.append(name | {"phase": "choose"} | setting | {"r2": r2})
         progress(1)
-    best = max(rows, key=lambda row: float(np.mean(row["r2"])))
-    chosen = {key: best[key] for key in ("horizon", "penalty")}
+    best = _best(tried, beside_state=False)
+    chosen = {key: best[key] for key in ("horizon", "amount")}
+    rows = list(tried)
     for seed in seeds:
-        features = represent(config, method, best["horizon"], seed, training, later, python)
-        found = decode(config, features, training, later, best["penalty"])
-        rows.append(name | {"phase": "evaluate", "seed": seed} | chosen | {"r2": found})
+        (features,) = represent(config, method, best["horizon"], (best["amount"],), seed, training, later, python)
+        for beside in _beside(method):
+            penalty = _best(tried, beside_state=beside, **chosen)["penalty"]
+            r2 = decode(config, features, training, later, penalty, beside_state=beside)
+            setting = {"seed": seed, "beside_state": beside, "penalty": penalty}
+            rows.append(name | {"phase": "evaluate"} | chosen | setting | {"r2": r2})
         progress(1)
     return rows
+
+
+def _beside(method: str) -> tuple[bool, ...]:
+    return (False,) if method == "raw" else (False, True)
+
+
+def _best(tried: Sequence[Row], **where: Any) -> Row:
+    """Of those, the one with the best mean R²."""
+    rows = (row for row in tried if all(row[key] == value for key, value in where.items()))
+    return max(rows, key=lambda row: float(np.mean(row["r2"])))
 
 
 def represent(
     config: Probe,
     method: str,
     horizon: int,
+    amounts: Sequence[int],
     seed: int,
     first: Sequence[np.ndarray],
     second: Sequence[np.ndarray],
     python: Path,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Features of the states of ``first``, on which the representation is learned, and of ``second``."""
+) -> list[Features]:
+    """After each of ``amounts``: features of the states of ``first``, from which it is learned, and of ``second``."""
     given, other = _states(config, first), _states(config, second)
     if method == "raw":
-        return given, other
+        return [(given, other)]
     if method == "cebra":
         mean, scale = given.mean(axis=0), given.std(axis=0) + 1e-8
         scaled = (given - mean) / scale
-        settings = {"dim": config.dim, "hidden": config.hidden, "offset": horizon, "iterations": config.iterations}
+        settings = {"dim": config.dim, "hidden": config.hidden, "offset": horizon, "batch_size": config.batch_size}
         both = np.concatenate([scaled, (other - mean) / scale])
-        found = cebra.embed(python, scaled, both, seed=seed, **settings)
-        return found[: len(given)], found[len(given) :]
-    updates = 1 if method == "untrained" else config.updates
-    hidden = (config.hidden, config.hidden)
-    model = TDInfoNCE(1 - 1 / horizon, config.dim, hidden=hidden, updates=updates, random_state=seed)
+        found = cebra.embed(python, scaled, both, seed=seed, iterations=list(amounts), **settings)
+        return [(x[: len(given)], x[len(given) :]) for x in found]
+    (updates,) = amounts
+    model = TDInfoNCE(
+        1 - 1 / horizon,
+        config.dim,
+        hidden=(config.hidden, config.hidden),
+        updates=updates,
+        batch_size=config.batch_size,
+        random_state=seed,
+    )
     model.fit([tracks.states(s, config.lags) for s in first])
-    return model.transform(given), model.transform(other)
+    return [(model.transform(given), model.transform(other))]
 
 
 def _states(config: Probe, sessions: Sequence[np.ndarray]) -> np.ndarray:
@@ -135,12 +167,27 @@ def _states(config: Probe, sessions: Sequence[np.ndarray]) -> np.ndarray:
 
 def decode(
     config: Probe,
-    features: tuple[np.ndarray, np.ndarray],
+    features: Features,
     first: Sequence[np.ndarray],
     second: Sequence[np.ndarray],
     penalty: float,
+    *,
+    beside_state: bool = False,
 ) -> list[float]:
-    """R² on ``second`` of a linear map learned on ``first``, for each time ahead; nothing crosses a session."""
+    """R² on ``second`` of a linear map learned on ``first``, for each time ahead; nothing crosses a session.
+
+    Args:
+        config: says how far ahead.
+        features: of the states of ``first`` and of ``second``.
+        first: sessions of positions.
+        second: sessions of positions.
+        penalty: of the map.
+        beside_state: whether the map is given the raw state too.
+    """
+    if beside_state:
+        both = zip(features, (first, second), strict=True)
+        ours, others = (np.concatenate([x, _states(config, sessions)], axis=1) for x, sessions in both)
+        features = ours, others
     found = []
     for seconds in config.seconds:
         ahead = round(seconds * config.rate)

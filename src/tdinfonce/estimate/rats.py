@@ -60,12 +60,14 @@ class Rats:
     """To choose from: width of two hidden layers, length of the representations."""
     updates: tuple[int, ...] = (25, 50, 100, 200, 500, 1_000, 2_000, 4_000, 8_000)
     """To choose from, for each network: multiples of the smallest."""
-    cells: tuple[int, ...] = (16, 64, 144)
-    """Successor features choose from: about how many place cells, and bins that are predicted."""
-    rates: tuple[float, ...] = (0.005, 0.015)
-    """And rates of learning."""
-    visits: tuple[int, ...] = (4_000, 16_000, 64_000)
+    cells: tuple[int, ...] = (16, 144)
+    """Successor features choose from: about how many place cells."""
+    visits: tuple[int, ...] = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 24_000, 36_000, 48_000)
     """And for each of these, rows that are visited."""
+    bins: int = 64
+    """Of position, about, that successor features predict: as many as place cells, but no more than this."""
+    learning_rate: float = 0.005
+    """Of successor features."""
     fitted: float = 0.7
     """Share of the training half that is fitted while choosing; the rest is to choose by."""
     candidates: int = 4_000
@@ -105,7 +107,7 @@ def fits(config: Rats, seeds: Sequence[int]) -> int:
 def options(config: Rats, method: str) -> tuple[list[Row], str, tuple[int, ...]]:
     """What a method may choose from: settings, and for each how long it learns, with the name of that."""
     if method == "sf":
-        return [{"cells": c, "rate": r} for c, r in product(config.cells, config.rates)], "visits", config.visits
+        return [{"cells": cells} for cells in config.cells], "visits", config.visits
     return [{"network": network} for network in config.networks], "updates", config.updates
 
 
@@ -129,7 +131,7 @@ def _job(
 
     def begin(rows: list[np.ndarray], option: Row, rng: np.random.Generator) -> Foresight:
         if method == "sf":
-            return Successor(config, rows, series, option["cells"], option["rate"], rng, python)
+            return Successor(config, rows, series, option["cells"], rng, python)
         return Track(config, rows, series, method, option["network"], rng)
 
     tried: list[Row] = []
@@ -259,16 +261,14 @@ class Successor(Foresight):
         sessions: Sequence[np.ndarray],
         series: str,
         cells: int,
-        rate: float,
         rng: np.random.Generator,
         python: Path,
     ) -> None:
         """Lay cells and bins over the box; show the pieces in an order of ``rng``, the only chance in this."""
         super().__init__(config, sessions, series, rng)
         self._rows = np.concatenate([self.parts[i] for i in rng.permutation(len(self.parts))])
-        self._cells = Cells(self._rows, cells)
-        self._rate, self._python = rate, python
-        share = np.bincount(self._cells.bins(self.candidates), minlength=self._cells.count)
+        self._cells, self._python = Cells(self._rows, cells, min(cells, config.bins)), python
+        share = np.bincount(self._cells.bins(self.candidates), minlength=self._cells.count_bins)
         self._chance = np.maximum(share, 1) / len(self.candidates)
         self._weights = np.zeros(0)
 
@@ -286,10 +286,10 @@ class Successor(Foresight):
             cells.velocity(self._rows),
             cells.bins(self._rows),
             [0, *ends[:-1].tolist()],
-            count=cells.count,
+            count=cells.count_bins,
             dt=1 / config.rate,
             tau=1 / config.rate / (1 - config.discount),
-            rate=self._rate,
+            rate=config.learning_rate,
             visits=list(amounts),
         )
         for self._weights in found:

@@ -19,7 +19,6 @@ BUDGETS = {
         networks=((16, 4),),
         updates=(20, 40),
         cells=(16,),
-        rates=(0.005,),
         visits=(500, 1_000),
         candidates=500,
         starts=100,
@@ -29,7 +28,8 @@ BUDGETS = {
         DEFAULT,
         networks=((32, 8), (128, 32), (256, 64)),
         updates=(*DEFAULT.updates, 32_000),
-        cells=(16, 36, 64, 144, 256),
+        cells=(16, 64, 256),
+        visits=(*DEFAULT.visits, 192_000),
     ),
 }
 
@@ -53,10 +53,11 @@ def report(folder: Path) -> None:
         "Mean [smallest, largest] over seeds.",
         *draw.rats_tables(results, config),
         f"Tuning: each method on each track chose among as many settings, {tried}: network and number of updates; of "
-        "successor features cells, rate and number of visited rows. It chose by the score on the last "
+        "successor features place cells and number of visited rows. It chose by the score on the last "
         f"{1 - config['fitted']:.0%} of the training half, uncut. The half that is scored was never chosen by.",
-        f"Successor features: `SuccessorFeatures` of {tracks.PACKAGE}, linear, with its own trace and regularisation, "
-        "weights from 0. They sum bins of position, one-hot, and are linear in place cells times velocity cells, made "
+        f"Successor features: `SuccessorFeatures` of {tracks.PACKAGE}, linear, rate "
+        f"{config['learning_rate']:g}, with its own trace and regularisation, weights from 0. They sum up to "
+        f"{config['bins']} bins of position, one-hot, and are linear in place cells times velocity cells, made "
         f"of the same state. A bin that comes out below {config['chance']:.0%} of its share by chance, or negative, is "
         "set to that, and the answer normalised. Their seeds differ by the "
         "positions that normalise and, of cut tracks, by the order of the pieces.",
@@ -66,7 +67,7 @@ def report(folder: Path) -> None:
 
 
 EXPERIMENT = Experiment(
-    shows="where real rats go, foreseen from two-second pieces of tracks: TD, Monte Carlo, RatInABox's successor features",
+    shows="where real rats go, foreseen from pieces of tracks by TD, Monte Carlo and RatInABox's successor features",
     paper="not in the paper; its conclusion names time series",
     duration={"smoke": "30 s", "default": "5 min", "paper": "40 min"},
     budgets=BUDGETS,

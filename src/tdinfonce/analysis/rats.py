@@ -57,6 +57,8 @@ def plot_rats(results: Results, folder: Path, title: str, config: Mapping[str, A
     above_left.set_ylabel(f"log-likelihood ratio (nats),\n{config['chance']:.0%} chance mixed in")
     below_left.set_ylabel("discounted log-likelihood\nratio (nats), each seed")
     handles, labels = above_left.get_legend_handles_labels()
+    columns = np.arange(len(CELLS)).reshape(len(SERIES), -1).T.ravel()  # one for each method
+    handles, labels = [handles[i] for i in columns], [labels[i] for i in columns]
     figure.legend(handles, labels, loc="outside lower center", ncols=len(METHODS), frameon=False)
     figure.suptitle(title)
     save(figure, folder)

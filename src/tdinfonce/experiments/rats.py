@@ -55,12 +55,11 @@ def report(folder: Path) -> None:
         f"Tuning: each method on each track chose among as many settings, {tried}: network and number of updates; of "
         "successor features place cells and number of visited rows. It chose by the score on the last "
         f"{1 - config['fitted']:.0%} of the training half, uncut. The half that is scored was never chosen by.",
-        f"Successor features: `SuccessorFeatures` of {tracks.PACKAGE}, linear, rate "
-        f"{config['learning_rate']:g}, with its own trace and regularisation, weights from 0. They sum up to "
-        f"{config['bins']} bins of position, one-hot, and are linear in place cells times velocity cells, made "
-        f"of the same state. A bin that comes out below {config['chance']:.0%} of its share by chance, or negative, is "
-        "set to that, and the answer normalised. Their seeds differ by the "
-        "positions that normalise and, of cut tracks, by the order of the pieces.",
+        f"Successor features: `SuccessorFeatures` of {tracks.PACKAGE}, linear, rate {config['learning_rate']:g}, with "
+        f"its own trace and regularisation, weights from 0. They sum up to {config['bins']} bins of position, one-hot, "
+        "and are linear in place cells times velocity cells, made of the same state. A bin that comes out below "
+        f"{config['chance']:.0%} of its share by chance, or negative, is set to that, and the answer normalised. Their "
+        "seeds differ by the positions that normalise and, of cut tracks, by the order of the pieces.",
         f"Data: {tracks.PACKAGE}. The paper has no such experiment.",
     ]
     write_table(folder, TITLE, parts)
@@ -69,7 +68,7 @@ def report(folder: Path) -> None:
 EXPERIMENT = Experiment(
     shows="where real rats go, foreseen from pieces of tracks by TD, Monte Carlo and RatInABox's successor features",
     paper="not in the paper; its conclusion names time series",
-    duration={"smoke": "30 s", "default": "5 min", "paper": "40 min"},
+    duration={"smoke": "30 s", "default": "6 min", "paper": "1 h"},
     budgets=BUDGETS,
     run=compare,
     work=fits,

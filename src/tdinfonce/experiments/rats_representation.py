@@ -46,7 +46,8 @@ def report(folder: Path) -> None:
         f"discount), CEBRA: time offset), and {updates} updates of ours, {iterations} of CEBRA; and every linear map "
         f"its penalty, with or without the state, on the last {1 - config['fitted']:.0%} of the training half, by the "
         "mean R² of all times ahead. The penalty is the same for all columns of a map, so the state beside a "
-        "representation may be decoded worse than alone. Untrained: our network after one update. The paper has no such experiment.",
+        "representation may be decoded worse than alone. Untrained: our network after one update. The paper has no "
+        "such experiment.",
     ]
     write_table(folder, TITLE, parts)
 

@@ -2,9 +2,10 @@
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ from tables import assert_same_numbers
 from tdinfonce import experiments
 from tdinfonce.cli import main
 from tdinfonce.errors import UserError
-from tdinfonce.estimate import rats, tracks
-from tdinfonce.estimate.rats import Rats, Track, later_ratios, scores
+from tdinfonce.estimate import rats, successor, tracks
+from tdinfonce.estimate.rats import Rats, Successor, Track, later_ratios, options, scores
 from tdinfonce.system import venv
 
 STORED = Path(__file__).parents[1] / "results" / "estimate" / "rats"
-SMALL = Rats(networks=((16, 4),), updates=(5, 10), candidates=50, starts=20, discount=0.9)
+SMALL = Rats(networks=((16, 4),), updates=(5, 10), cells=(9,), visits=(5, 10), candidates=50, starts=20, discount=0.9)
+NOBODY = Path("no-python")
 
 
 def walk(rows: int, seed: int = 0) -> np.ndarray:
@@ -36,7 +38,24 @@ def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for rat in tracks.RATS:
         np.savez(tmp_path / f"{rat}.npz", t=7 + np.arange(20_000) / 50, pos=walk(20_000))
     monkeypatch.setattr(tracks, "data_folder", lambda: tmp_path)
+    monkeypatch.setattr(tracks, "python", lambda: NOBODY)
+    monkeypatch.setattr(successor, "fit", least_squares)
     return tmp_path
+
+
+def least_squares(
+    python: Path, place: np.ndarray, velocity: np.ndarray, bins: np.ndarray, starts: list[int], **settings: object
+) -> np.ndarray:
+    """What RatInABox's learner goes to, at once: the fixed point of linear TD."""
+    assert python == NOBODY
+    assert starts[0] == 0
+    basis = (place[:, :, None] * velocity[:, None]).reshape(len(place), -1)
+    inside = np.setdiff1d(np.arange(1, len(place)), starts)
+    before, after, reward = basis[inside - 1], basis[inside], np.eye(settings["count"])[bins[inside]]
+    discount = 1 - settings["dt"] / settings["tau"]
+    left = before.T @ (before - discount * after) + 0.1 * np.eye(basis.shape[1])
+    weights = np.linalg.solve(left, before.T @ reward).T
+    return np.stack([weights] * len(settings["visits"]))
 
 
 def test_an_even_pace_is_the_mean_of_each_bin_and_bridges_short_gaps():
@@ -125,20 +144,124 @@ def test_td_foresees_a_walk_from_pieces_better_than_monte_carlo():
     assert found["td"] > found["mc"]
 
 
+def test_successor_features_of_pieces_foresee_a_walk(monkeypatch):
+    """As well as of the whole walk; and no answer is below its share of chance before it is normalised."""
+    monkeypatch.setattr(successor, "fit", least_squares)
+    config = replace(SMALL, starts=200, candidates=500, discount=0.95)
+    found = {}
+    for series in rats.SERIES:
+        learned = Successor(config, [walk(10_000)], series, 9, np.random.default_rng(0), NOBODY).fit(10)
+        found[series] = scores(config, learned.ratios([walk(2_000, 1)]))["score"]
+        logits = learned.logits(tracks.states(walk(50, 2), config.lags), walk(500, 3))
+        assert logits.min() >= np.log(config.chance)
+        assert logits.max() > 1
+    assert found["cut"] > 0.5
+    assert found["cut"] == pytest.approx(found["uncut"], abs=0.1)
+
+
+def test_successor_features_show_their_learner_each_piece_once_and_apart(monkeypatch):
+    """Rows of a line: within a piece one follows the other, and at every start there is a jump."""
+    seen = {}
+
+    def keep(python, place, velocity, bins, starts, **settings):
+        seen.update(settings, place=place, velocity=velocity, bins=bins, starts=starts)
+        return np.zeros((1, settings["count"], place.shape[1] * velocity.shape[1]))
+
+    monkeypatch.setattr(successor, "fit", keep)
+    line = np.stack([np.arange(400.0), np.arange(400.0) / 2], axis=1)
+    Successor(replace(SMALL, bins=8), [line], "cut", 18, np.random.default_rng(0), NOBODY).fit(5)
+    assert seen["visits"] == [5]
+    assert seen["tau"] == pytest.approx(1)  # 10 rows of 0.1 s
+    assert seen["starts"] == list(range(0, 20 * 15, 15))  # of 20 rows 5 give no state
+    assert seen["count"] == seen["bins"].max() + 1 == 8
+    assert np.abs(np.diff(seen["bins"])).max() > 1  # the pieces are shuffled
+    inside = np.setdiff1d(np.arange(1, 300), seen["starts"])
+    assert np.abs(seen["place"][inside] - seen["place"][inside - 1]).max() < 0.05
+    assert np.abs(seen["place"][seen["starts"][1:]] - seen["place"][np.array(seen["starts"][1:]) - 1]).max() > 0.5
+    # All move alike, along (2, 1): the cells for that side fire, those for the other do not.
+    assert np.allclose(seen["velocity"], seen["velocity"][0])
+    assert seen["velocity"][0, 0] == 1
+    assert seen["velocity"][0, 1] == pytest.approx(np.exp((np.cos(np.arctan2(1, 2)) - 1) / (np.pi / 4) ** 2))
+    assert seen["velocity"][0, 4] < 0.1
+
+
+class Layer:
+    """RatInABox's Neurons, as far as the program needs them."""
+
+    def __init__(self, rat: object, settings: dict) -> None:
+        self.n, self.name, self.firingrate = settings["n"], settings["name"], np.zeros(settings["n"])
+
+
+class Learner:
+    """RatInABox's rule for successor features, written from its documentation: no trace, no regularisation."""
+
+    def __init__(self, rat: SimpleNamespace, settings: dict) -> None:
+        assert settings["activation_function"] == {"activation": "linear"}
+        self.rat, self.settings, (self.basis,) = rat, settings, settings["input_layers"]
+        self.inputs = {self.basis.name: {"w": np.ones((settings["features"].n, self.basis.n))}}
+        self.reset()
+
+    def reset(self) -> None:
+        self.rate, self.fired, self.slope = np.zeros(self.settings["features"].n), np.zeros(self.basis.n), 0
+
+    def update(self) -> None:
+        before, self.before = self.rate, self.fired
+        self.fired = self.basis.firingrate
+        self.rate = self.inputs[self.basis.name]["w"] @ self.fired
+        self.slope = (self.rate - before) / self.rat.dt
+
+    def update_weights(self) -> None:
+        error = self.settings["features"].firingrate + self.slope - self.rate / self.settings["tau"]
+        self.inputs[self.basis.name]["w"] += self.settings["eta"] * np.outer(error, self.before)
+
+
+def test_the_program_of_successor_features_stitches_a_ring(tmp_path, monkeypatch):
+    """From pieces of a ring of four places: every place is followed by the next, and no piece by another."""
+    names = {
+        "ratinabox": {"Agent": lambda env, settings: SimpleNamespace(dt=settings["dt"]), "Environment": lambda: None},
+        "ratinabox.Neurons": {"Neurons": Layer},
+        "ratinabox.contribs": {},
+        "ratinabox.contribs.SuccessorFeatures": {"SuccessorFeatures": Learner},
+    }
+    for name, members in names.items():
+        module = ModuleType(name)
+        module.__dict__.update(members)
+        monkeypatch.setitem(sys.modules, name, module)
+    rows = np.array([0, 1, 2, 0, 1, 2, 2, 3, 0])
+    plan = {"given": str(tmp_path / "given.npz"), "found": str(tmp_path / "found.npy")}
+    plan |= {"count": 4, "dt": 0.1, "tau": 0.5, "rate": 0.05, "visits": [1, 9, 20_000]}
+    np.savez(plan["given"], place=np.eye(4)[rows], velocity=np.ones((9, 1)), bins=rows, starts=[0, 3, 6])
+    successor.main(plan)
+    found = np.load(plan["found"])
+    assert found.shape == (3, 4, 4)
+    assert (found[0] == 0).all()  # a start teaches nothing, and weights begin at 0
+    assert (found[1] != 0).any()
+    step = np.roll(np.eye(4), 1, axis=0)  # column: from; row: to
+    exact = 0.1 * step @ np.linalg.inv(np.eye(4) - 0.8 * step)
+    assert np.allclose(found[2], exact, atol=1e-3)
+
+
+def test_every_method_has_as_many_settings():
+    for budget in experiments.load("rats").budgets.values():
+        counts = {len(settings) * len(long) for settings, _, long in (options(budget, m) for m in rats.METHODS)}
+        assert len(counts) == 1
+
+
 def test_the_experiment_runs_on_what_is_read(recordings, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(rats, "visible_cores", lambda: 1)
     out = tmp_path / "run"
     assert main(["reproduce", "rats", "--budget", "smoke", "--seeds", "2", "--out", str(out)]) == 0
     assert str(out / "figure.png") in capsys.readouterr().out
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    assert [row["phase"] for row in rows].count("choose") == 4 * 2
+    assert [row["phase"] for row in rows].count("choose") == 6 * 2
     evaluated = [row for row in rows if row["phase"] == "evaluate"]
     assert {(r["series"], r["method"], r["seed"]) for r in evaluated} == {
         (s, m, seed) for s in rats.SERIES for m in rats.METHODS for seed in (0, 1)
     }
     for one in evaluated:
         same = [r for r in rows if r["phase"] == "choose" and all(r[k] == one[k] for k in ("series", "method"))]
-        assert one["updates"] == max(same, key=lambda r: r["score"])["updates"]
+        long = "visits" if one["method"] == "sf" else "updates"
+        assert one[long] == max(same, key=lambda r: r["score"])[long]
 
 
 def test_an_install_that_fails_is_one_line(tmp_path, monkeypatch, capsys):

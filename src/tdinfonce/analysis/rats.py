@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from tdinfonce.analysis.series import COLOUR, METHODS, mean_and_range
-from tdinfonce.analysis.style import new_figure, save
+from tdinfonce.analysis import series as common
+from tdinfonce.analysis.series import mean_and_range
+from tdinfonce.analysis.style import COLOURS, new_figure, save
 from tdinfonce.analysis.tabular import Results, markdown_table, select
 
 __all__ = ["plot_rats", "rats_tables"]
 
 TITLES = {"sargolini": "Sargolini (1 × 1 m, 10 min)", "tanni": "Tanni (3.5 × 2.5 m, 2 h)"}
-NAMES = {"td": "TD", "mc": "Monte Carlo"}
+METHODS = common.METHODS | {"sf": "successor features"}
+COLOUR = common.COLOUR | {"sf": COLOURS["successor"]}
+NAMES = {"td": "TD", "mc": "Monte\nCarlo", "sf": "successor\nfeatures"}
 SERIES = {"cut": "--", "uncut": "-"}
 CELLS = [(series, method) for series in SERIES for method in METHODS]
 
@@ -40,7 +43,10 @@ def plot_rats(results: Results, folder: Path, title: str, config: Mapping[str, A
         above.axvline(config["piece"] / config["rate"], color="#777777", linewidth=0.8, linestyle=":")
         above.set(title=TITLES[rat], xlabel="seconds ahead", xscale="log")
         above.xaxis.set_major_formatter("{x:g}")
-        below.set(xticks=range(len(CELLS)), xticklabels=[f"{NAMES[m]}\n{s}" for s, m in CELLS], xlim=(-0.5, 3.5))
+        below.tick_params(axis="x", labelsize=8)
+        below.set(
+            xticks=range(len(CELLS)), xticklabels=[f"{NAMES[m]},\n{s}" for s, m in CELLS], xlim=(-0.5, len(CELLS) - 0.5)
+        )
         for axis in (above, below):
             axis.axhline(0, color="#999999", linewidth=1)
     above_left, below_left = axes[:, 0]
@@ -51,28 +57,42 @@ def plot_rats(results: Results, folder: Path, title: str, config: Mapping[str, A
     above_left.set_ylabel(f"log-likelihood ratio (nats),\n{config['chance']:.0%} chance mixed in")
     below_left.set_ylabel("discounted log-likelihood\nratio (nats), each seed")
     handles, labels = above_left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2 * len(rats), frameon=False)
+    columns = np.arange(len(CELLS)).reshape(len(SERIES), -1).T.ravel()  # one for each method
+    handles, labels = [handles[i] for i in columns], [labels[i] for i in columns]
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(METHODS), frameon=False)
     figure.suptitle(title)
     save(figure, folder)
 
 
 def rats_tables(results: Results, config: Mapping[str, Any]) -> list[str]:
-    """Scores, then in how many seeds TD is above Monte Carlo, then what was chosen."""
-    lines, wins, chosen = [], [], []
+    """Scores, then in how many seeds TD is above each of the others, then what was chosen."""
+    scores: dict[str, list[list[str]]] = {"score": [], "mixed": []}
+    wins, chosen = [], []
     for rat in results.values("rat"):
         for series in SERIES:
             cells = {m: select(results.evaluated, rat=rat, series=series, method=m) for m in METHODS}
-            scores = [mean_and_range([r[key] for r in cells[m]], 2) for key in ("score", "mixed") for m in METHODS]
-            lines.append([TITLES[rat], series, *scores])
-            better = sum(td["score"] > mc["score"] for td, mc in zip(cells["td"], cells["mc"], strict=True))
-            wins.append(f"{TITLES[rat].split(' ')[0]}, {series}: {better} of {len(cells['td'])}")
-            for method, rows in cells.items():
-                width, dim = rows[0]["network"]
-                chosen.append([TITLES[rat], series, METHODS[method], f"{width} × 2, {dim}", f"{rows[0]['updates']:,}"])
-    heads = [f"{name}{more}" for more in ("", f", {config['chance']:.0%} chance mixed in") for name in METHODS.values()]
+            for key, lines in scores.items():
+                lines.append(
+                    [TITLES[rat], series, *(mean_and_range([r[key] for r in rows], 2) for rows in cells.values())]
+                )
+            for other in ("mc", "sf"):
+                better = sum(td["score"] > row["score"] for td, row in zip(cells["td"], cells[other], strict=True))
+                wins.append([TITLES[rat], series, METHODS[other], f"{better} of {len(cells['td'])}"])
+            chosen += [[TITLES[rat], series, METHODS[method], _setting(rows[0])] for method, rows in cells.items()]
+    heads = ["rat", "track", *METHODS.values()]
     return [
-        markdown_table(["rat", "track", *heads], lines),
-        f"Seeds in which TD is above Monte Carlo (first pair of columns): {'; '.join(wins)}.",
+        markdown_table(heads, scores["score"]),
+        f"The same with {config['chance']:.0%} chance mixed in, which forgives certainty that is wrong:",
+        markdown_table(heads, scores["mixed"]),
+        "Seeds in which TD is above another method (first table):",
+        markdown_table(["rat", "track", "other method", "TD is above"], wins),
         "Chosen:",
-        markdown_table(["rat", "track", "method", "hidden layers, representation", "updates"], chosen),
+        markdown_table(["rat", "track", "method", "setting"], chosen),
     ]
+
+
+def _setting(row: Mapping[str, Any]) -> str:
+    if row["method"] == "sf":
+        return f"{row['cells']} place cells, {row['visits']:,} rows visited"
+    width, dim = row["network"]
+    return f"hidden layers {width} × 2, representation {dim}, {row['updates']:,} updates"

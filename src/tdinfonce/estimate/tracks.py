@@ -1,6 +1,6 @@
 """Positions of real rats, from the wheel of RatInABox: read at an even pace, in halves, in pieces, as states.
 
-The package itself is never imported: it is installed without what it needs, for its data files alone.
+The package itself is never imported here: it has an environment of its own.
 """
 
 from collections.abc import Sequence
@@ -11,19 +11,24 @@ import numpy as np
 from tdinfonce.errors import UserError
 from tdinfonce.system import venv
 
-__all__ = ["PACKAGE", "RATS", "data_folder", "even", "halves", "read", "states"]
+__all__ = ["PACKAGE", "RATS", "data_folder", "even", "halves", "python", "read", "states"]
 
 PACKAGE = "ratinabox==1.15.3"
+NEEDS = ("numpy==2.4.6", "scipy==1.17.1", "shapely==2.2.0", "matplotlib==3.11.2")
 RATS = ("sargolini", "tanni")
 """Names of the recordings."""
 PAUSE = 0.5
 """Seconds without a position that end a session; shorter ones are bridged by a straight line."""
 
 
+def python(folder: Path = Path("runs") / "ratinabox") -> Path:
+    """The Python of an environment that has RatInABox, installed into ``folder`` if it is not there."""
+    return venv.install(PACKAGE, folder, [(PACKAGE, *NEEDS)])
+
+
 def data_folder(folder: Path = Path("runs") / "ratinabox") -> Path:
-    """The folder of the recordings, installed into ``folder`` if they are not there."""
-    python = venv.install(PACKAGE, folder, [("--no-deps", PACKAGE)])
-    found = sorted(python.parents[1].rglob("ratinabox/data/tanni.npz"))
+    """The folder of the recordings, in the same environment."""
+    found = sorted(python(folder).parents[1].rglob("ratinabox/data/tanni.npz"))
     if not found:
         raise UserError(f"{PACKAGE} in {folder} has no recordings; remove that folder and try again")
     return found[0].parent

@@ -29,6 +29,7 @@ class Raw(NamedTuple):
 
     file: str
     observation: np.ndarray
+    """``[rows, size]``, or images in uint8, ``[rows, height, width, channels]``, which are their own goals."""
     action: np.ndarray
     achieved: np.ndarray | None
     """None: coordinates of the observation."""
@@ -46,6 +47,8 @@ class Raw(NamedTuple):
     """Whether actions are stored as integers, one for each row: discrete ones, if none is negative."""
     terminal: np.ndarray | None = None
     """``[episodes]``, whether the last state of each is one that is never left; None: it is not known."""
+    usual_goal: str | None = None
+    """What of an observation makes the goal if nobody says it, as `open_dataset` takes it."""
 
 
 def refuse(file: str, field: str, problem: str, where: str = "") -> UserError:

@@ -173,11 +173,11 @@ def _check_goals(plan: Plan, episodes: Episodes) -> None:
 
 
 def _open(plan: Plan, env: GoalEnv | None) -> Episodes:
-    """The data of a plan; where nothing else says in which units their actions are, the environment does."""
-    known = None if env is None else env.spec.action_bounds
-    if plan.episodes is not None:
-        return from_arrays(plan.episodes, goal=plan.goal, action_bounds=plan.action_bounds, default_bounds=known)
-    return open_dataset(plan.dataset, goal=plan.goal, action_bounds=plan.action_bounds, default_bounds=known)
+    """The data of a plan; what they do not say of their actions and goals, the environment may know."""
+    known: dict[str, Any] = {"goal": plan.goal, "action_bounds": plan.action_bounds}
+    if env is not None:
+        known |= {"default_bounds": env.spec.action_bounds, "default_goal": env.spec.data_goal or None}
+    return open_dataset(plan.dataset, **known) if plan.episodes is None else from_arrays(plan.episodes, **known)
 
 
 def _creator(plan: Plan, spec: EnvSpec) -> Callable[[int, Any], Any]:

@@ -233,7 +233,7 @@ def task_goal(env: GoalEnv, episodes: int = 20) -> np.ndarray:
 
     AntMaze draws its goal anew from one cell in each episode, up to about two tolerances from the mean.
     """
-    goals = np.stack([env.reset(seed).goal for seed in seeding.evaluation_seeds(episodes)])
+    goals = np.stack([env.reset(seed).goal for seed in seeding.evaluation_seeds(episodes, env.spec.tasks)])
     mean = goals.mean(axis=0)
     spread = np.linalg.norm((goals - mean)[:, env.spec.deciding], axis=1).max()
     if env.spec.tolerance is None or spread > JITTER * env.spec.tolerance:

@@ -35,9 +35,9 @@ def report(source: str, episodes: "Episodes", record: dict[str, Any]) -> str:
     if not episodes.commanded:
         lines.append("  goals         none was commanded: the last state of each episode stands for its goal")
     tolerance = record.get("tolerance")
-    if tolerance:
+    if tolerance and episodes.commanded:
         lines.append(f"  goal reached  {reach_rate(episodes, tolerance):.1%} of episodes (within {tolerance:g})")
-    if str(record.get("env", "")).startswith("antmaze-") and episodes.observation.shape[1] == ANT_OBSERVATION:
+    if str(record.get("env", "")).removeprefix("ogbench:").startswith("antmaze-") and episodes.observation.shape[1] == ANT_OBSERVATION:
         lines.append(f"  flipped       {flipped_share(episodes):.1%} of episodes end on the back")
     return "\n".join(lines)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tdinfonce.envs._maze import Grid
 from tdinfonce.envs._simulators import load, reason
 from tdinfonce.envs.offscreen import open_graphics
 from tdinfonce.errors import UserError
@@ -186,6 +187,15 @@ class OGBenchEnv:
             tasks=int(self._inner.num_tasks),
             data_goal="all" if whole else ",".join(map(str, deciding)),
         )
+
+    @property
+    def grid(self) -> Grid | None:
+        """The cells of a maze, for those who draw it; OGBench counts rows upwards."""
+        if not self._maze:
+            return None
+        unit = self._inner._maze_unit
+        first = (-self._inner._offset_x, (len(self._inner.maze_map) - 1) * unit - self._inner._offset_y)
+        return Grid(self._inner.maze_map[::-1].tolist(), unit, first)
 
     def reset(self, seed: int) -> Start:
         """Start the episode that belongs to ``seed``: the task is its remainder."""

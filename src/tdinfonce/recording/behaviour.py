@@ -1,8 +1,9 @@
 """Which behaviour each data set records: where episodes begin, where they are sent, and who steers."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from tdinfonce import envs, seeding
 from tdinfonce.data.writer import Recorded
 from tdinfonce.errors import UserError, nearest
+from tdinfonce.recording.ogbench import OGBenchRecorder, ogbench_sets
 from tdinfonce.recording.waypoints import AntPolicy, Waypoints, pd_controller
 
 __all__ = ["KINDS", "Behaviour", "behaviour_for", "known_sets", "record_episode"]
@@ -53,6 +55,10 @@ class Behaviour(NamedTuple):
     """Whether a reached goal is followed by another."""
     policy: str | None
     """SHA-256 of the policy that steered."""
+    record: Callable[[int, int], Recorded] | None = None
+    """Who records the episode of a seed and an index, if it is somebody else than `record_episode`."""
+    about: Mapping[str, Any] = MappingProxyType({})
+    """What else the data set says about itself."""
 
 
 class Guided:
@@ -96,7 +102,8 @@ class Trained:
 
 def known_sets() -> list[str]:
     """The data sets that can be made without a run of ours."""
-    return [name for name in envs.names() if name.startswith(("pointmaze-", "antmaze-")) and not name.endswith("-far")]
+    ours = [name for name in envs.names() if name.startswith(("pointmaze-", "antmaze-")) and not name.endswith("-far")]
+    return ours + ogbench_sets()
 
 
 def behaviour_for(name: str, kind: str, policy: Path | None) -> Behaviour:
@@ -105,6 +112,8 @@ def behaviour_for(name: str, kind: str, policy: Path | None) -> Behaviour:
         raise nearest("kind of data", kind, KINDS)
     if policy is not None and not policy.exists():
         raise UserError(f"there is no policy file or run folder {policy}")
+    if name in ogbench_sets():
+        return _of_ogbench(name, kind, policy)
     run = policy if policy is not None and policy.is_dir() else None
     if name not in known_sets() and run is None:
         error = nearest("data set", name, known_sets())
@@ -128,8 +137,20 @@ def behaviour_for(name: str, kind: str, policy: Path | None) -> Behaviour:
     return Behaviour(env, steering, length, noise, ends, point and kind == "navigate", digest)
 
 
+def _of_ogbench(name: str, kind: str, policy: Path | None) -> Behaviour:
+    """By OGBench's recipe; without a trained run of ours as its policy, whose data are like those of any environment."""
+    if kind != KINDS[0]:
+        raise UserError(f"{name} says what kind of data it is; leave out kind")
+    made = OGBenchRecorder(name, policy)
+    digest = None if policy is None else _digest(policy)
+    idle: Any = None
+    return Behaviour(made, idle, made.length, made.noise, None, "navigate" in name, digest, made.record, made.about)
+
+
 def record_episode(behaviour: Behaviour, seed: int, index: int) -> Recorded:
     """Episode ``index`` of the data set with this seed."""
+    if behaviour.record is not None:
+        return behaviour.record(seed, index)
     env, steering = behaviour.env, behaviour.steering
     rng = seeding.generator(seed, "dataset", index)
     if behaviour.ends is None:

@@ -15,7 +15,7 @@ import numpy as np
 
 import tdinfonce
 from tdinfonce.data.catalogue import place
-from tdinfonce.data.formats.npz import read_arrays
+from tdinfonce.data.formats.npz import array_names, read_arrays
 from tdinfonce.data.writer import RECORD, Recorded, import_h5py, write_minari
 from tdinfonce.errors import UserError
 from tdinfonce.recording.behaviour import Behaviour, behaviour_for, record_episode
@@ -59,7 +59,7 @@ def make_data(
     Args:
         name: an environment of which there are data sets (`known_sets`), or any with a trained run as policy.
         out: a Minari id or a folder; None: ``tdinfonce/NAME-v0``, for pointmaze with the kind.
-        kind: navigate, or stitch: see `behaviour`.
+        kind: navigate, or stitch: see `behaviour`. The names of OGBench's sets say it themselves.
         transitions: at least so many steps.
         seed: decides everything random; one seed, one file.
         policy: who walks: a file of weights, or the folder of a run.
@@ -69,7 +69,7 @@ def make_data(
         raise UserError(f"at least one transition is needed, and at most 10,000,000,000; got {transitions}")
     if not 0 <= seed < 2**63:
         raise UserError(f"a seed is not negative, and below 2**63; got {seed}")
-    default = f"{name}-{kind}" if name.startswith("pointmaze-") else name
+    default = f"{name}-{kind}" if name.startswith("pointmaze-") else name.replace(":", "-").removesuffix("-v0")
     folder, dataset_id = place(f"tdinfonce/{default}-v0" if out is None else out)
     import_h5py()
     behaviour = behaviour_for(name, kind, policy)
@@ -116,7 +116,7 @@ def _record(name: str, kind: str, seed: int, episodes: int, behaviour: Behaviour
         "tolerance": behaviour.env.spec.tolerance,
         "maze": None if grid is None else grid.as_json(),
         "version": tdinfonce.__version__,
-    }
+    } | behaviour.about
 
 
 def _complete(folder: Path, partial: Path, record: dict[str, Any], *, overwrite: bool) -> bool:
@@ -174,7 +174,8 @@ def _shard(partial: Path, first: int) -> Path:
 def _write_shard(path: Path, episodes: list[Recorded]) -> None:
     """An atomic write."""
     lengths = np.array([len(episode.action) for episode in episodes])
-    arrays = {name: np.concatenate([getattr(e, name) for e in episodes]) for name in Recorded._fields}
+    names = [name for name in Recorded._fields if getattr(episodes[0], name) is not None]
+    arrays = {name: np.concatenate([getattr(e, name) for e in episodes]) for name in names}
     arrays["length"] = lengths
     write_npz_atomic(path, arrays)
 
@@ -182,9 +183,11 @@ def _write_shard(path: Path, episodes: list[Recorded]) -> None:
 def _read_shards(partial: Path) -> Iterator[Recorded]:
     """The episodes of all shards, in order."""
     for path in sorted(partial.glob("shard-*.npz")):
-        arrays = read_arrays(path, ["length", *Recorded._fields])
+        there = array_names(path)
+        arrays = read_arrays(path, there)
         state = step = 0
         for length in arrays["length"].tolist():
             states, steps = slice(state, state + length + 1), slice(step, step + length)
-            yield Recorded(*(arrays[n][steps if n in ("action", "success") else states] for n in Recorded._fields))
+            parts = {n: arrays[n][steps if n in ("action", "success") else states] for n in there if n != "length"}
+            yield Recorded(**dict.fromkeys(Recorded._fields) | parts)
             state, step = states.stop, steps.stop

@@ -37,7 +37,10 @@ def report(source: str, episodes: "Episodes", record: dict[str, Any]) -> str:
     tolerance = record.get("tolerance")
     if tolerance and episodes.commanded:
         lines.append(f"  goal reached  {reach_rate(episodes, tolerance):.1%} of episodes (within {tolerance:g})")
-    if str(record.get("env", "")).removeprefix("ogbench:").startswith("antmaze-") and episodes.observation.shape[1] == ANT_OBSERVATION:
+    if (
+        str(record.get("env", "")).removeprefix("ogbench:").startswith("antmaze-")
+        and episodes.observation.shape[1] == ANT_OBSERVATION
+    ):
         lines.append(f"  flipped       {flipped_share(episodes):.1%} of episodes end on the back")
     return "\n".join(lines)
 

@@ -55,7 +55,8 @@ NAMES = {
     for kind in ("", *kinds)
 }
 LISTED = {
-    _titled(family, "|".join(sizes), f"[{'|'.join(kinds)}]"): about for family, (sizes, kinds, about) in FAMILIES.items()
+    _titled(family, *(f"{{{','.join(words)}}}" if len(words) > 1 else words[0] for words in (sizes, kinds))): about
+    for family, (sizes, kinds, about) in FAMILIES.items()
 }
 """The same in a line for each family."""
 KIND = re.compile(rf"-(?:{'|'.join((*WALKED, 'explore', *PLAYED))})(?=-v0$)")
@@ -121,7 +122,10 @@ def _load() -> None:
         try:
             load(f"ogbench.{part}")
         except UserError as error:
-            missing = isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name in ("ogbench", "dm_control")
+            missing = isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name in (
+                "ogbench",
+                "dm_control",
+            )
             if missing:
                 raise UserError("OGBench is not installed: pip install 'tdinfonce[ogbench]'") from error
             raise

@@ -112,9 +112,9 @@ def behaviour_for(name: str, kind: str, policy: Path | None) -> Behaviour:
         raise nearest("kind of data", kind, KINDS)
     if policy is not None and not policy.exists():
         raise UserError(f"there is no policy file or run folder {policy}")
-    if name in ogbench_sets():
-        return _of_ogbench(name, kind, policy)
     run = policy if policy is not None and policy.is_dir() else None
+    if name in ogbench_sets() and run is None:
+        return _of_ogbench(name, kind, policy)
     if name not in known_sets() and run is None:
         error = nearest("data set", name, known_sets())
         raise UserError(f"{error}; other environments need a trained run as policy")
@@ -138,7 +138,7 @@ def behaviour_for(name: str, kind: str, policy: Path | None) -> Behaviour:
 
 
 def _of_ogbench(name: str, kind: str, policy: Path | None) -> Behaviour:
-    """By OGBench's recipe; without a trained run of ours as its policy, whose data are like those of any environment."""
+    """By OGBench's recipe."""
     if kind != KINDS[0]:
         raise UserError(f"{name} says what kind of data it is; leave out kind")
     made = OGBenchRecorder(name, policy)

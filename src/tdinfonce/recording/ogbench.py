@@ -14,7 +14,7 @@ import numpy as np
 from tdinfonce import seeding
 from tdinfonce.data.writer import Recorded
 from tdinfonce.envs.ogbench import NAMES, Chance, OGBenchEnv, environment_of, goal_spaces, open_ogbench
-from tdinfonce.errors import UserError, nearest
+from tdinfonce.errors import UserError
 from tdinfonce.recording.waypoints import AntPolicy
 
 __all__ = ["OGBenchRecorder", "ogbench_sets"]
@@ -50,11 +50,9 @@ class OGBenchRecorder:
 
     def __init__(self, name: str, policy: Path | None) -> None:
         """Open the environment, and the file of the ant's policy if it takes one."""
-        if name not in ogbench_sets():
-            raise nearest("data set", name, ogbench_sets())
         ant = "antmaze-" in name
-        if ant and (policy is None or policy.is_dir()):
-            raise UserError(f"{name} needs a policy that walks: a file of weights (.npz)")
+        if ant and policy is None:
+            raise UserError(f"{name} needs a policy that walks: a file of weights (.npz) or a run folder")
         if not ant and policy is not None:
             raise UserError(f"{name} is made by OGBench's own oracle; leave out policy")
         follow = AntPolicy(policy) if ant and policy is not None else None
@@ -153,9 +151,7 @@ def _cells(walls: np.ndarray) -> tuple[list[tuple[int, int]], list[tuple[int, in
     cells = [(int(row), int(column)) for row, column in np.argwhere(walls == 0)]
 
     def passage(row: int, column: int) -> bool:
-        up, down, left, right = (
-            bool(walls[row + r, column + c]) for r, c in ((-1, 0), (1, 0), (0, -1), (0, 1))
-        )
+        up, down, left, right = (bool(walls[row + r, column + c]) for r, c in ((-1, 0), (1, 0), (0, -1), (0, 1)))
         return up == down and left == right and up != left
 
     return cells, [cell for cell in cells if not passage(*cell)]

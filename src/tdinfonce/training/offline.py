@@ -200,7 +200,7 @@ def check_fit(spec: EnvSpec, episodes: Episodes) -> None:
     ):
         found = array.shape[1:]
         if found != wanted:
-            hint = "; choose the goal's coordinates (goal)" if what == "goals" else ""
+            hint = "; choose the goal's coordinates (goal), or a goal space (goal_space)" if what == "goals" else ""
             sizes = [f"length {shape[0]}" if len(shape) == 1 else f"shape {list(shape)}" for shape in (wanted, found)]
             second = sizes[1].removeprefix("length ") if sizes[0].startswith("length") else sizes[1]
             raise UserError(f"the data do not fit {spec.name}: its {what} have {sizes[0]}, not {second}{hint}")

@@ -111,24 +111,21 @@ def open_ogbench(name: str, **options: Any) -> Any:
 
 
 def _hold_actions(inner: Any) -> None:
-    """Keep one space of actions: the arm makes a new one each time it is asked, whose random actions no seed reaches."""
+    """Keep one space of actions: an arm makes a new one each time it is asked, whose random draws no seed reaches."""
     kind = type(inner)
     if isinstance(getattr(kind, "action_space", None), property):
         inner.__class__ = type(kind.__name__, (kind,), {"action_space": inner.action_space})
 
 
 def _load() -> None:
-    for part in ("locomaze", "manipspace"):
-        try:
-            load(f"ogbench.{part}")
-        except UserError as error:
-            missing = isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name in (
-                "ogbench",
-                "dm_control",
-            )
-            if missing:
-                raise UserError("OGBench is not installed: pip install 'tdinfonce[ogbench]'") from error
-            raise
+    """Import OGBench, which registers its environments."""
+    try:
+        load("ogbench")
+    except UserError as error:
+        cause = error.__cause__
+        if isinstance(cause, ModuleNotFoundError) and cause.name in ("ogbench", "dm_control"):
+            raise UserError("OGBench is not installed: pip install 'tdinfonce[ogbench]'") from error
+        raise
 
 
 def _draw_offscreen() -> None:
@@ -172,7 +169,7 @@ class OGBenchEnv:
         self._maze = hasattr(self._inner, "cur_goal_xy")
         self._coordinates: list[int] | slice = slice(None)
         shape = tuple(int(n) for n in env.observation_space.shape)
-        image = shape if len(shape) > 1 else None
+        image = (shape[0], shape[1], shape[2]) if len(shape) > 1 else None
         deciding, tolerance = _deciding(environment_of(name), self._inner)
         goal, success = int(np.prod(shape)), deciding
         if goal_space == "achieved":

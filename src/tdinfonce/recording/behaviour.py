@@ -1,9 +1,8 @@
 """Which behaviour each data set records: where episodes begin, where they are sent, and who steers."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -57,7 +56,7 @@ class Behaviour(NamedTuple):
     """SHA-256 of the policy that steered."""
     record: Callable[[int, int], Recorded] | None = None
     """Who records the episode of a seed and an index, if it is somebody else than `record_episode`."""
-    about: Mapping[str, Any] = MappingProxyType({})
+    about: dict[str, Any] | None = None
     """What else the data set says about itself."""
 
 

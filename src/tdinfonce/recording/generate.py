@@ -116,7 +116,7 @@ def _record(name: str, kind: str, seed: int, episodes: int, behaviour: Behaviour
         "tolerance": behaviour.env.spec.tolerance,
         "maze": None if grid is None else grid.as_json(),
         "version": tdinfonce.__version__,
-    } | behaviour.about
+    } | (behaviour.about or {})
 
 
 def _complete(folder: Path, partial: Path, record: dict[str, Any], *, overwrite: bool) -> bool:
@@ -188,6 +188,7 @@ def _read_shards(partial: Path) -> Iterator[Recorded]:
         state = step = 0
         for length in arrays["length"].tolist():
             states, steps = slice(state, state + length + 1), slice(step, step + length)
-            parts = {n: arrays[n][steps if n in ("action", "success") else states] for n in there if n != "length"}
-            yield Recorded(**dict.fromkeys(Recorded._fields) | parts)
+            parts: dict[str, Any] = dict.fromkeys(Recorded._fields)
+            parts |= {n: arrays[n][steps if n in ("action", "success") else states] for n in there if n != "length"}
+            yield Recorded(**parts)
             state, step = states.stop, steps.stop

@@ -31,13 +31,11 @@ Step = Callable[[np.ndarray], tuple[Any, dict[str, Any]]]
 
 def ogbench_sets() -> list[str]:
     """What can be made: mazes of a point or an ant, cubes and puzzles."""
-    made = (("ogbench:pointmaze-", "navigate stitch"), ("ogbench:antmaze-", "navigate stitch"))
-    made += (("ogbench:cube-", "play"), ("ogbench:puzzle-", "play"))
     return [
         name
         for name in NAMES
-        if any(name.startswith(first) and _kind(name) in kinds.split() for first, kinds in made)
-        and "octuple" not in name
+        if (name.startswith(("ogbench:pointmaze-", "ogbench:antmaze-")) and _kind(name) in ("navigate", "stitch"))
+        or (name.startswith(("ogbench:cube-", "ogbench:puzzle-")) and _kind(name) == "play" and "octuple" not in name)
     ]
 
 

@@ -261,11 +261,18 @@ def test_an_oracle_does_what_it_is_asked(name: str) -> None:
     behaviour.env.close()
 
 
-def test_navigate_goes_from_goal_to_goal_and_stitch_four_cells_far(tmp_path: Path) -> None:
-    behaviour = behaviour_for(MAZE, "navigate", None)
+def test_navigate_goes_from_goal_to_goal_and_stitch_four_cells_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    behaviour: Any = behaviour_for(MAZE, "navigate", None)
+    inner, asked = behaviour.env._inner, []
+    monkeypatch.setattr(
+        inner, "set_goal", lambda goal_xy: (asked.append(goal_xy), type(inner).set_goal(inner, goal_xy=goal_xy))
+    )
     episode = record_episode(behaviour, 100, 0)
     assert len(episode.action) == 1000
-    assert episode.success.sum() > 5, "a reached goal is followed by another"
+    assert len(asked) - 2 == episode.success.sum() > 5, "a reached goal is followed by another"
+    for row, column in map(inner.xy_to_ij, asked):
+        up, down, left, right = inner.maze_map[[row - 1, row + 1, row, row], [column, column, column - 1, column + 1]]
+        assert up != down or left != right or up == left, "a straight passage is no goal"
     grid = behaviour.env.grid
     assert all(not grid.walls[grid.cell(place)[0]][grid.cell(place)[1]] for place in episode.observation)
     crossed = {grid.cell(place) for place in episode.observation}

@@ -60,7 +60,6 @@ LISTED = {
 }
 """The same in a line for each family."""
 KIND = re.compile(rf"-(?:{'|'.join((*WALKED, 'explore', *PLAYED))})(?=-v0$)")
-TASKS = 5
 ARM, CUBE, BUTTON = 19, 9, 4
 """Numbers of an observation that speak of the arm, of a cube, and of a button."""
 CUBE_TOLERANCE = 0.4

@@ -64,7 +64,7 @@ def test_one_more_file_is_one_more_format(walks: Path) -> None:
     np.savetxt(walks / "b.walk", rows)
     with pytest.raises(UserError, match=r"b\.walk: position, line 2: coordinate 1 is nan"):
         open_dataset(str(walks / "b.walk"), goal="0:2")
-    with pytest.raises(UserError, match=r"an \.npz file; a run folder; a \.walk file"):
+    with pytest.raises(UserError, match=r"an \.npz file; an \.npz file of OGBench's; a run folder; a \.walk file"):
         open_dataset("nothing-like-it")
 
 

@@ -34,9 +34,13 @@ def derive(seed: int, name: str, index: int = 0) -> int:
     return int(_sequence(seed, name, index).generate_state(1)[0] >> 1)
 
 
-def evaluation_seeds(episodes: int) -> list[int]:
-    """The seeds of the evaluation episodes: the same for every run, and never those of a training episode."""
-    return [derive(0, "evaluation", index) for index in range(episodes)]
+def evaluation_seeds(episodes: int, tasks: int = 0) -> list[int]:
+    """The seeds of the evaluation episodes: the same for every run, and never those of a training episode.
+
+    Where an environment has fixed tasks (`EnvSpec.tasks`), the seeds ask for one after the other.
+    """
+    found = [derive(0, "evaluation", index) for index in range(episodes)]
+    return [seed - seed % tasks + index % tasks for index, seed in enumerate(found)] if tasks else found
 
 
 def seed_list(seeds: int | str | Sequence[int]) -> tuple[int, ...]:

@@ -65,6 +65,11 @@ class EnvSpec:
     """The environment's largest action, likewise; empty: 1."""
     action_shape: tuple[int, ...] = ()
     """Shape of the environment's actions; empty: a vector."""
+    tasks: int = 0
+    """How many fixed tasks there are to evaluate in turn; that of an episode is its seed modulo their number. 0: goals
+    are drawn."""
+    data_goal: str = ""
+    """What of an observation is this state as a goal, as `open_dataset` takes it; empty: it is not known."""
 
     @property
     def observation_shape(self) -> tuple[int, ...]:

@@ -14,8 +14,8 @@ __all__ = ["draw", "draw_walls", "flipped_share", "goal_share", "reach_rate", "r
 
 ANT_OBSERVATION = 29
 QUATERNION = slice(3, 7)
-DRAWN = 60
-"""Episodes whose paths are drawn."""
+DRAWN, PICTURED = 60, 8
+"""Episodes whose paths are drawn, and of images, whose ends are."""
 
 
 def report(source: str, episodes: "Episodes", record: dict[str, Any]) -> str:
@@ -35,13 +35,15 @@ def report(source: str, episodes: "Episodes", record: dict[str, Any]) -> str:
     if not episodes.commanded:
         lines.append("  goals         none was commanded: the last state of each episode stands for its goal")
     tolerance = record.get("tolerance")
-    if tolerance:
+    if tolerance and episodes.commanded:
         lines.append(f"  goal reached  {reach_rate(episodes, tolerance):.1%} of episodes (within {tolerance:g})")
-        if episodes.commanded:
-            lines.append(f"  at the goal   {goal_share(episodes, tolerance):.1%} of steps are that near to their goal")
+        lines.append(f"  at the goal   {goal_share(episodes, tolerance):.1%} of steps are that near to their goal")
         if len(episodes.renewed_row):
             lines.append(f"  goals         {len(episodes.renewed_row):,} new ones in the midst of episodes")
-    if str(record.get("env", "")).startswith("antmaze-") and episodes.observation.shape[1] == ANT_OBSERVATION:
+    if (
+        str(record.get("env", "")).removeprefix("ogbench:").startswith("antmaze-")
+        and episodes.observation.shape[1] == ANT_OBSERVATION
+    ):
         lines.append(f"  flipped       {flipped_share(episodes):.1%} of episodes end on the back")
     return "\n".join(lines)
 
@@ -84,6 +86,8 @@ def upside_down(observation: np.ndarray) -> np.ndarray:
 
 
 def _ranges(array: np.ndarray) -> str:
+    if array.ndim > 2:
+        return f"images, {' x '.join(map(str, array.shape[1:]))}"
     low, high = array.min(axis=0), array.max(axis=0)
     shown = ", ".join(f"[{a:.3g}, {b:.3g}]" for a, b in list(zip(low, high, strict=True))[:4])
     rest = f", … ({len(low)} in all, {low.min():.3g} to {high.max():.3g})" if len(low) > 4 else ""
@@ -91,7 +95,10 @@ def _ranges(array: np.ndarray) -> str:
 
 
 def draw(folder: Path, episodes: "Episodes", record: dict[str, Any]) -> None:
-    """Visits and a few paths, in the first two coordinates of the goal space."""
+    """Visits and a few paths, in the first two coordinates of the goal space; of images, the ends of some episodes."""
+    if episodes.observation.ndim > 2:
+        _draw_images(folder, episodes)
+        return
     figure, axes = new_figure(1, 2, width=4.0, height=4.0)
     places = episodes.achieved
     second = 1 if places.shape[1] > 1 else 0
@@ -110,6 +117,22 @@ def draw(folder: Path, episodes: "Episodes", record: dict[str, Any]) -> None:
         axis.grid(False)
     title = " ".join(str(record[k]) for k in ("env", "kind") if record.get(k))
     figure.suptitle(title or "coverage")
+    save(figure, folder, "coverage")
+
+
+def _draw_images(folder: Path, episodes: "Episodes") -> None:
+    """The first and the last state of a few episodes."""
+    chosen = np.linspace(0, len(episodes) - 1, min(PICTURED, len(episodes))).astype(int)
+    figure, axes = new_figure(2, max(len(chosen), 2), width=1.2, height=1.3)
+    for column in range(axes.shape[1]):
+        for row in range(2):
+            axes[row, column].axis("off")
+        if column < len(chosen):
+            states = episodes.episode(int(chosen[column])).observation
+            axes[0, column].set_title(f"episode {chosen[column]}", fontsize=7)
+            for row, state in enumerate((states[0], states[-1])):
+                axes[row, column].imshow(state[..., :3], interpolation="nearest")
+    figure.suptitle("first and last states")
     save(figure, folder, "coverage")
 
 

@@ -13,13 +13,13 @@ __all__ = ["Command"]
 
 @dataclass(frozen=True)
 class Make:
-    """Record a data set in a maze, as a Minari data set. Stopped, it continues when called again."""
+    """Record a data set, in a maze or of OGBench's, as a Minari data set. Stopped, it continues when called again."""
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
-    """pointmaze-* or antmaze-* (see `tdinfonce list`); with --policy RUN any environment."""
+    """pointmaze-*, antmaze-* or ogbench:* (see `tdinfonce data list`); with --policy RUN any environment."""
     kind: str | None = None
     """reach: an episode ends on arrival. navigate: it goes on to another goal. stay: it stays there. stitch (of
-    pointmaze): ways of a few cells, so that far goals need stitching. Default: reach of antmaze, else navigate."""
+    pointmaze): ways of a few cells. Default: reach of antmaze, else navigate. OGBench's names say it themselves."""
     transitions: int = 1_000_000
     """At least so many steps, in whole episodes."""
     seed: int = 0
@@ -52,7 +52,7 @@ class Inspect:
     """Check a data set, print what is in it, and draw where it has been."""
 
     source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
-    """Minari id or folder, .hdf5 or .npz file, or the folder of a run, whose replay is read."""
+    """Minari id or folder, .hdf5 or .npz file (OGBench's too), or the folder of a run, whose replay is read."""
     goal: str | None = None
     """Coordinates of an observation that make the goal, 0:2 or 0,1; needed where the data name no achieved goal."""
     action_bounds: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None
@@ -83,7 +83,7 @@ class List:
         for name, said in found.items():
             size = f"{said['total_episodes']:>7,} episodes {said['total_steps']:>11,} steps" if said else "malformed"
             print(f"  {name:<40} {size}")
-        how = "pointmaze with --kind navigate or --kind stitch, antmaze with --policy FILE"
+        how = "our pointmaze with --kind navigate or --kind stitch, ants with --policy FILE"
         print(f"\ncan be made (tdinfonce data make NAME; {how})", *known_sets(), sep="\n  ")
         return 0
 

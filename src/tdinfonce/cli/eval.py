@@ -55,6 +55,7 @@ def _table(folder: Path, result: dict[str, Any]) -> None:
     table = Table(title=f"{folder}: {result['agent']} on {result['env']}, {trained}")
     table.add_column("metric")
     table.add_column(f"mean over {result['episodes']} episodes", justify="right")
-    for name in ("success_any", "success_final", "min_distance", "final_distance", "length"):
+    tasks = [name for name in result if name.startswith("success_task_")]
+    for name in ("success_any", *tasks, "success_final", "min_distance", "final_distance", "length"):
         table.add_row(name, f"{result[name]:.3f}")
     Console().print(table)

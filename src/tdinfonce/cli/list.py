@@ -35,8 +35,12 @@ class Command:
             print(f"  {name:<26} {(module.__doc__ or '').strip().splitlines()[0]}")
         print("\nenvironments (or the id of any Gymnasium goal environment)")
         for name, module_name in sorted(envs.names().items()):
-            about = _module(module_name).NAMES[name]
-            print(f"  {name:<26} {about}; goal spaces: {', '.join(envs.goal_spaces(name))}")
+            if not hasattr(_module(module_name), "LISTED"):
+                about = _module(module_name).NAMES[name]
+                print(f"  {name:<26} {about}; goal spaces: {', '.join(envs.goal_spaces(name))}")
+        for module in map(_module, sorted(set(envs.names().values()))):
+            for name, about in getattr(module, "LISTED", {}).items():
+                print(f"  {name}\n  {'':<26} {about}; goal spaces: {', '.join(module.goal_spaces(name))}")
         print("\npresets\n  fast                       what works best on a CPU in minutes; the default")
         print("  paper                      the paper's hyper-parameters")
         print("  estimate                   for probabilities that are right, rather than control (td-infonce)")

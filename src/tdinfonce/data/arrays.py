@@ -39,6 +39,7 @@ def from_arrays(
     goal: str | None = None,
     action_bounds: ActionBounds | None = None,
     default_bounds: ActionBounds | None = None,
+    default_goal: str | None = None,
     fewest_steps: int = FEWEST_STEPS,
 ) -> Episodes:
     """Check data in memory and make episodes of them. Nothing that is given is changed or kept.
@@ -61,6 +62,7 @@ def from_arrays(
         goal: as for `open_dataset`.
         action_bounds: likewise.
         default_bounds: likewise.
+        default_goal: likewise.
         fewest_steps: likewise.
 
     Raises:
@@ -84,7 +86,7 @@ def from_arrays(
         raw = _listed(data, fewest_steps)
     else:
         raise UserError(f"data must be {KINDS}; got {type(data).__name__}")
-    return finish(raw, goal, action_bounds, default_bounds, MEMORY_LIMIT, fewest_steps)
+    return finish(raw, goal, action_bounds, default_bounds, MEMORY_LIMIT, fewest_steps, default_goal)
 
 
 def _table(frame: Any) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class Raw(NamedTuple):
 
     file: str
     observation: np.ndarray
+    """``[rows, size]``, or images in uint8, ``[rows, height, width, channels]``, which are their own goals."""
     action: np.ndarray
     achieved: np.ndarray | None
     """None: coordinates of the observation."""
@@ -48,6 +49,8 @@ class Raw(NamedTuple):
     """``[episodes]``, whether the last state of each is one that is never left; None: it is not known."""
     renewed: tuple[np.ndarray, np.ndarray] | None = None
     """Rows in which a new goal was commanded in the midst of an episode, and those goals."""
+    usual_goal: str | None = None
+    """What of an observation makes the goal if nobody says it, as `open_dataset` takes it."""
 
 
 def refuse(file: str, field: str, problem: str, where: str = "") -> UserError:

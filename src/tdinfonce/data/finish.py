@@ -1,5 +1,6 @@
 """From what a reader found to episodes that can be trusted: every value is looked at, block by block."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -23,11 +24,16 @@ def finish(
     default_bounds: ActionBounds | None,
     memory_limit: int,
     fewest_steps: int = FEWEST_STEPS,
+    default_goal: str | None = None,
 ) -> Episodes:
     """Check the values, cut out the goals, scale the actions, and give the episodes."""
-    rows, size = raw.observation.shape
+    rows, size = len(raw.observation), math.prod(raw.observation.shape[1:])
     observation_field, action_field, achieved_field, goal_field = raw.fields
     check_lengths(raw.file, observation_field, raw.start, raw.length, raw.locate, fewest_steps)
+    if raw.observation.ndim > 2:
+        raw, goal = _images(raw, goal), None
+    elif goal is None and raw.achieved is None:
+        goal = default_goal or raw.usual_goal
     if goal == WHOLE:
         goal, raw = None, raw._replace(achieved=raw.observation, goal=None)
     indices = None if goal is None else goal_indices(goal, size, raw.file, observation_field)
@@ -63,6 +69,14 @@ def finish(
     return replace(episodes, renewed_row=row, renewed_goal=renewed)
 
 
+def _images(raw: Raw, goal: str | None) -> Raw:
+    """Images as their own goals."""
+    if goal not in (None, WHOLE):
+        problem = f"are images, and a goal is an image, too; leave out goal '{goal}'"
+        raise refuse(raw.file, raw.fields[0], problem)
+    return raw._replace(achieved=raw.observation, goal=None)
+
+
 def _steps(raw: Raw) -> np.ndarray:
     """The rows whose action was taken: neither the last of an episode, nor those that belong to none."""
     steps = np.zeros(len(raw.action), bool)
@@ -84,7 +98,7 @@ def _goals(raw: Raw, achieved: np.ndarray, field: str) -> np.ndarray:
 
 
 def _finite(raw: Raw, field: str, block: np.ndarray, first: int) -> None:
-    if np.isfinite(block).all():
+    if block.dtype == np.uint8 or np.isfinite(block).all():
         return
     row, column = np.argwhere(~np.isfinite(block))[0]
     raise refuse(raw.file, field, f"coordinate {column} is {block[row, column]}", raw.locate(first + int(row)))

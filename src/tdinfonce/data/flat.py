@@ -9,7 +9,7 @@ import numpy as np
 from tdinfonce.data.check import FEWEST_STEPS, Raw, check_field, refuse
 from tdinfonce.data.store import BLOCK, empty
 
-__all__ = ["FIELDS", "Field", "assemble"]
+__all__ = ["FIELDS", "Field", "assemble", "read_flags"]
 
 REQUIRED = ("observations", "actions")
 ENDS = ("timeouts",)
@@ -18,6 +18,7 @@ GOALS = ("goals", "infos/goal", "desired_goals")
 """What each goal may be called; the first that is there is read."""
 FIELDS = (*REQUIRED, *ENDS, *ACHIEVED, *GOALS)
 """All that is read of a file."""
+IMAGE_AXES = 4
 LISTED = 30
 """Names that a message shows."""
 
@@ -39,6 +40,7 @@ def assemble(
     ends: Sequence[str] = ENDS,
     held: Iterable[str] | None = None,
     fewest_steps: int = FEWEST_STEPS,
+    images: bool = False,
 ) -> Raw:
     """Check shapes, then read. Rewards are never looked at: goals make ours.
 
@@ -49,6 +51,7 @@ def assemble(
         ends: the flags of which any ends an episode. In files ``terminals`` is none: D4RL's mark reached goals.
         held: the names of all that is there, if that is more than the fields.
         fewest_steps: a shorter remnant behind the last flag is left out.
+        images: whether observations may be images in uint8, ``[rows, height, width, channels]``.
     """
     missing = [name for name in (*REQUIRED, *ends) if name not in fields]
     if missing:
@@ -56,8 +59,10 @@ def assemble(
         listed = ", ".join(there[:LISTED]) + (", …" if len(there) > LISTED else "")
         raise refuse(file, missing[0], f"is missing; there is: {listed or 'nothing'}")
     observation, action = (fields[name] for name in REQUIRED)
-    check_field(file, "observations", observation.shape, observation.dtype, sizes=(None, None))
-    rows, size = observation.shape
+    seen = images and observation.dtype == np.uint8 and len(observation.shape) == IMAGE_AXES
+    sizes = (None,) * (IMAGE_AXES if seen else 2)
+    check_field(file, "observations", observation.shape, observation.dtype, sizes=sizes)
+    rows = observation.shape[0]
     whole = action.dtype.kind in "iub" and action.shape in ((rows,), (rows, 1))
     if not whole:
         check_field(file, "actions", action.shape, action.dtype, sizes=(rows, None))
@@ -66,10 +71,11 @@ def assemble(
         if name is not None:
             check_field(file, name, fields[name].shape, fields[name].dtype, sizes=(rows, None))
     start, length = _cut(file, {name: fields[name] for name in ends}, rows, fewest_steps)
-    wanted = {"observations": (rows, size), "actions": (rows, 1) if whole else action.shape}
+    wanted = {"observations": observation.shape, "actions": (rows, 1) if whole else action.shape}
     wanted |= {} if achieved is None else {achieved: fields[achieved].shape}
-    mapped = 4 * sum(math.prod(shape) for shape in wanted.values()) > memory_limit
-    arrays = {name: empty(shape, mapped=mapped) for name, shape in wanted.items()}
+    kinds = {name: np.dtype(np.uint8 if seen and name == "observations" else np.float32) for name in wanted}
+    mapped = sum(kinds[name].itemsize * math.prod(shape) for name, shape in wanted.items()) > memory_limit
+    arrays = {name: empty(shape, mapped=mapped, dtype=kinds[name]) for name, shape in wanted.items()}
     for name, array in arrays.items():
         _read(fields[name], array.reshape(fields[name].shape))
     desired = None if goals is None else _goals(fields[goals], start, rows)
@@ -92,13 +98,7 @@ def _cut(file: str, ends: Mapping[str, Field], rows: int, fewest: int) -> tuple[
     """
     ended = np.zeros(rows, bool)
     for name, field in ends.items():
-        check_field(file, name, field.shape, field.dtype, sizes=(rows,))
-        flags = np.zeros(rows, np.float32)
-        _read(field, flags)
-        odd = np.nonzero((flags != 0) & (flags != 1))[0]
-        if len(odd):
-            raise refuse(file, name, f"is {flags[odd[0]]}; it must be true or false", f"row {odd[0]}")
-        ended |= flags == 1
+        ended |= read_flags(file, name, field, rows)
     last = np.nonzero(ended)[0]
     if not len(last):
         raise refuse(file, " and ".join(ends), "marks no end of an episode; set it on the last row of each")
@@ -106,6 +106,17 @@ def _cut(file: str, ends: Mapping[str, Field], rows: int, fewest: int) -> tuple[
         last = np.append(last, rows - 1)
     start = np.concatenate([[0], last[:-1] + 1])
     return start, last - start
+
+
+def read_flags(file: str, name: str, field: Field, rows: int) -> np.ndarray:
+    """``[rows]``, an array that must hold nothing but true and false."""
+    check_field(file, name, field.shape, field.dtype, sizes=(rows,))
+    flags = np.zeros(rows, np.float32)
+    _read(field, flags)
+    odd = np.nonzero((flags != 0) & (flags != 1))[0]
+    if len(odd):
+        raise refuse(file, name, f"is {flags[odd[0]]}; it must be true or false", f"row {odd[0]}")
+    return flags == 1
 
 
 def _goals(field: Field, start: np.ndarray, rows: int) -> np.ndarray:

@@ -19,6 +19,7 @@ def open_dataset(
     goal: str | None = None,
     action_bounds: ActionBounds | None = None,
     default_bounds: ActionBounds | None = None,
+    default_goal: str | None = None,
     memory_limit: int = MEMORY_LIMIT,
     fewest_steps: int = FEWEST_STEPS,
 ) -> Episodes:
@@ -26,14 +27,16 @@ def open_dataset(
 
     Args:
         source: a Minari id (downloaded if it is not here) or the folder of a Minari data set, a D4RL-style .hdf5 file,
-            an .npz file with the same arrays, or the folder of one of our runs, whose replay is read.
+            an .npz file with the same arrays or with OGBench's, or the folder of one of our runs, whose replay is read.
         goal: the coordinates of an observation that make the goal, ``0:2`` or ``0,1``. Needed where the data have no
-            achieved goals; where they have, it must agree with them. Or ``all``: the whole observation.
+            achieved goals; where they have, it must agree with them. Or ``all``: the whole observation, which is what
+            OGBench's data have without it. Images are their own goals.
         action_bounds: the smallest and the largest action, which become -1 and 1: numbers, or one for each coordinate;
             or how many discrete actions there are. Without it, what the data set says; if it says nothing, what
             ``default_bounds`` says; else, if actions leave [-1, 1], the smallest and the largest in the data, with a
             warning.
         default_bounds: likewise, for data that do not say it themselves: those of the environment they are for.
+        default_goal: as ``goal``, for data that name no achieved goals: of the environment they are for.
         memory_limit: larger data sets, in bytes, are memory-mapped.
         fewest_steps: shorter episodes are refused.
 
@@ -42,7 +45,7 @@ def open_dataset(
     """
     name, path = formats.find_format(source)
     raw = formats.load(name).open(path, memory_limit)
-    return finish(raw, goal, action_bounds, default_bounds, memory_limit, fewest_steps)
+    return finish(raw, goal, action_bounds, default_bounds, memory_limit, fewest_steps, default_goal)
 
 
 def read_record(source: str | Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import math
 import shutil
 import tempfile
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,11 @@ PACKING = 1100
 """No common compression packs tighter than this; a file that claims more wants to exhaust the memory."""
 
 
-def empty(shape: tuple[int, ...], *, mapped: bool) -> np.ndarray:
-    """Zeros of type float32."""
+def empty(shape: tuple[int, ...], *, mapped: bool, dtype: Any = np.float32) -> np.ndarray:
+    """Zeros of type float32, or of another."""
     if not mapped:
-        return np.zeros(shape, np.float32)
-    size = 4 * math.prod(shape)
+        return np.zeros(shape, dtype)
+    size = np.dtype(dtype).itemsize * math.prod(shape)
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if size > 0.9 * free:
@@ -31,7 +32,7 @@ def empty(shape: tuple[int, ...], *, mapped: bool) -> np.ndarray:
         )
     with tempfile.TemporaryFile() as file:
         file.truncate(size)
-        return np.asarray(np.memmap(file, np.float32, "r+", shape=shape))
+        return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
 
 
 def check_packing(claimed: int, stored: int) -> str | None:

@@ -23,10 +23,10 @@ class Recorded(NamedTuple):
 
     observation: np.ndarray
     """``[T + 1, observation_size]``"""
-    achieved: np.ndarray
-    """``[T + 1, goal_size]``"""
-    desired: np.ndarray
-    """``[T + 1, goal_size]``"""
+    achieved: np.ndarray | None
+    """``[T + 1, goal_size]``; None: nobody commanded a goal, and what a goal is will be said by whoever learns."""
+    desired: np.ndarray | None
+    """``[T + 1, goal_size]``, or None likewise."""
     action: np.ndarray
     """``[T, action_size]``, in [-1, 1] or one-hot; they are written in the environment's units."""
     success: np.ndarray
@@ -48,21 +48,22 @@ def write_minari(
     h5py = import_h5py()
     data = folder / "data"
     data.mkdir(parents=True)
-    count = steps = 0
+    count, steps, flat = 0, 0, False
     with h5py.File(data / "main_data.hdf5", "w") as file:
         for index, episode in enumerate(episodes):
             _write_episode(file.create_group(f"episode_{index}"), index, episode, spec)
-            count, steps = count + 1, steps + len(episode.action)
+            count, steps, flat = count + 1, steps + len(episode.action), episode.achieved is None
     size = (data / "main_data.hdf5").stat().st_size
-    goal = _box(spec.goal_size)
-    spaces = {"observation": _box(spec.observation_size), "achieved_goal": goal, "desired_goal": goal}
+    goal, seen = _box(spec.goal_size), _box(spec.observation_size)
+    spaces = {"observation": seen, "achieved_goal": goal, "desired_goal": goal}
+    told = {"type": "Dict", "subspaces": spaces}
     described = {
         "dataset_id": dataset_id,
         "total_episodes": count,
         "total_steps": steps,
         "data_format": "hdf5",
         "jpeg_encoding": False,
-        "observation_space": json.dumps({"type": "Dict", "subspaces": spaces}),
+        "observation_space": json.dumps(seen if flat else told),
         "action_space": json.dumps(_action_space(spec)),
         "minari_version": _minari_version(),
         "algorithm_name": "tdinfonce data make",
@@ -85,9 +86,12 @@ def _write_episode(group: Any, index: int, episode: Recorded, spec: EnvSpec) -> 
     steps = len(episode.action)
     group.attrs["id"], group.attrs["total_steps"] = index, steps
     ends = np.zeros(steps, bool)
-    group["observations/observation"] = np.asarray(episode.observation, np.float32)
-    group["observations/achieved_goal"] = np.asarray(episode.achieved, np.float32)
-    group["observations/desired_goal"] = np.asarray(episode.desired, np.float32)
+    if episode.achieved is None:
+        group["observations"] = np.asarray(episode.observation, np.float32)
+    else:
+        group["observations/observation"] = np.asarray(episode.observation, np.float32)
+        group["observations/achieved_goal"] = np.asarray(episode.achieved, np.float32)
+        group["observations/desired_goal"] = np.asarray(episode.desired, np.float32)
     group["actions"] = spec.native_action(episode.action)
     group["rewards"] = np.asarray(episode.success, np.float32)
     group["terminations"] = ends

@@ -135,6 +135,8 @@ def _named(name: str, path: str) -> ResolvedEnv:
             "name: give the environment again"
         )
     module, colon, attribute = name.partition(":")
+    if colon and module in {known_name.partition(":")[0] for known_name in known if ":" in known_name}:
+        raise nearest("environment", name, [known_name for known_name in known if known_name.startswith(f"{module}:")])
     if not re.search(r"-v\d+$", name) and not (colon and attribute):
         error = nearest("environment", name, known)
         raise UserError(

@@ -39,11 +39,11 @@ def represent(run: Path, folder: Path, *, pairs: int = 3, states: int = 5_000, a
         states: how many states to find neighbours among.
         anchors: how many other states the features of the non-parametric way compare with.
     """
-    plan, _ = read_plan(run)
+    plan, spec = read_plan(run)
     if plan.agent != "td-infonce" or not plan.dataset or not plan.env:
         raise UserError(f"{run} is no offline run of td-infonce with an environment: it has no such representations")
     agent = load(run).agent
-    episodes = open_dataset(plan.dataset, goal=plan.goal)
+    episodes = open_dataset(plan.dataset, goal=plan.goal, default_goal=(spec.data_goal if spec else "") or None)
     _, held_out = offline.split(episodes, plan.training.held_out, plan.seed)
     rng = seeding.generator(plan.seed, "interpolation")
     rows = _rows(held_out or episodes, rng, states + anchors)

@@ -50,7 +50,8 @@ def evaluate(
 
     Returns:
         Means over the episodes: ``success_any`` (the goal was reached at some step, the paper's measure),
-        ``success_final`` (at the last step), ``min_distance``, ``final_distance``, ``length``; and what was evaluated.
+        ``success_final`` (at the last step), ``min_distance``, ``final_distance``, ``length``; ``success_task_1`` and
+        so on where the environment has fixed tasks, which then take turns; and what was evaluated.
 
     >>> import numpy as np, tdinfonce as td
     >>> straight = lambda observation, goal: np.clip(10 * (goal - observation), -1, 1)
@@ -129,13 +130,13 @@ def _picture(path: Path, env: GoalEnv, act: Callable[[], Act]) -> None:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        farthest = max(seeding.evaluation_seeds(8), key=lambda seed: env.reset(seed).distance)
+        farthest = max(seeding.evaluation_seeds(8, env.spec.tasks), key=lambda seed: env.reset(seed).distance)
         draw_frames(path, _frames(env, act(), farthest))
         return
     except UserError:
         pass  # no graphics library: the paths need none
     deciding, episodes = env.spec.deciding, []
-    for seed in seeding.evaluation_seeds(4):
+    for seed in seeding.evaluation_seeds(4, env.spec.tasks):
         goal = env.reset(seed).goal[deciding]
         states = collect(env, act(), seed, np.random.default_rng(0))[0].achieved[:, deciding]
         episodes.append((states, goal))
@@ -148,7 +149,8 @@ def _film(path: Path, env: GoalEnv, act: Callable[[], Act], episodes: int) -> No
         import imageio.v3 as imageio
     except ModuleNotFoundError as error:
         raise UserError("videos need imageio: pip install 'tdinfonce[video]'") from error
-    frames = [frame for seed in seeding.evaluation_seeds(episodes) for frame in _frames(env, act(), seed)]
+    seeds = seeding.evaluation_seeds(episodes, env.spec.tasks)
+    frames = [frame for seed in seeds for frame in _frames(env, act(), seed)]
     path.parent.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("IMAGEIO_FFMPEG_NO_PREVENT_SIGINT", "1")  # it would fork, of which JAX warns
     gif = {"duration": FRAME_MILLISECONDS, "loop": 0}

@@ -213,15 +213,15 @@ class TrainedPolicy:
         """
         self._check_askable()
         if self.spec.image is not None:
-            raise UserError("the mutual information of images cannot be asked: data of images are not read")
+            raise UserError("the mutual information of images cannot be asked: it is computed on vectors")
         if isinstance(candidates, bool) or not isinstance(candidates, int) or candidates < 2:
             raise UserError(f"candidates must be a whole number, at least 2; got {candidates!r}")
-        bounds = self.spec.action_bounds
+        known: dict[str, Any] = {"default_bounds": self.spec.action_bounds, "default_goal": self.spec.data_goal or None}
         if isinstance(data, str | Path):
-            episodes = open_dataset(data, goal=self.plan.goal, default_bounds=bounds)
+            episodes = open_dataset(data, goal=self.plan.goal, **known)
         else:
             space = None if isinstance(data, Episodes) else self.plan.goal
-            episodes = from_arrays(data, goal=space, default_bounds=bounds)
+            episodes = from_arrays(data, goal=space, **known)
         check_fit(self.spec, episodes)
         told = None if goal is None else self._place(goal)
         last = episodes.achieved[episodes.start + episodes.length]

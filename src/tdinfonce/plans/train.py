@@ -173,11 +173,12 @@ def _check_goals(plan: Plan, episodes: Episodes) -> None:
 
 
 def _open(plan: Plan, env: GoalEnv | None) -> Episodes:
-    """The data of a plan; where nothing else says in which units their actions are, the environment does."""
-    known = None if env is None else env.spec.action_bounds
-    how: dict[str, Any] = {"goal": plan.goal, "action_bounds": plan.action_bounds, "default_bounds": known}
+    """The data of a plan; what they do not say of their actions and goals, the environment may know."""
+    known: dict[str, Any] = {"goal": plan.goal, "action_bounds": plan.action_bounds}
+    if env is not None:
+        known |= {"default_bounds": env.spec.action_bounds, "default_goal": env.spec.data_goal or None}
     given = plan.episodes is not None
-    episodes = from_arrays(plan.episodes, **how) if given else open_dataset(plan.dataset, **how)
+    episodes = from_arrays(plan.episodes, **known) if given else open_dataset(plan.dataset, **known)
     if plan.training.cut_at_goals:
         episodes = cut_at_goals(episodes)
     if not plan.training.trim_after_arrival:

@@ -11,6 +11,7 @@ from tdinfonce import envs, seeding
 from tdinfonce.analysis.datasets import upside_down
 from tdinfonce.data.writer import Recorded
 from tdinfonce.errors import UserError, nearest
+from tdinfonce.recording.ogbench import OGBenchRecorder, ogbench_sets
 from tdinfonce.recording.waypoints import AntPolicy, Waypoints, pd_controller
 from tdinfonce.types import Start
 
@@ -62,6 +63,10 @@ class Behaviour(NamedTuple):
     """SHA-256 of the policy that steered."""
     end_falls: bool = False
     """Whether an episode ends when the ant lies on its back."""
+    record: Callable[[int, int], Recorded] | None = None
+    """Who records the episode of a seed and an index, if it is somebody else than `record_block`."""
+    about: dict[str, Any] | None = None
+    """What else the data set says about itself."""
 
 
 class Guided:
@@ -105,24 +110,27 @@ class Trained:
 
 def known_sets() -> list[str]:
     """The data sets that can be made without a run of ours."""
-    return [name for name in envs.names() if name.startswith(("pointmaze-", "antmaze-")) and not name.endswith("-far")]
+    ours = [name for name in envs.names() if name.startswith(("pointmaze-", "antmaze-")) and not name.endswith("-far")]
+    return ours + ogbench_sets()
 
 
 def default_kind(name: str) -> str:
     """What a data set of this environment records unless told otherwise."""
-    if name not in known_sets():
-        return "stay"
-    return "reach" if name.startswith("antmaze-") else "navigate"
+    if name.startswith("antmaze-"):
+        return "reach"
+    return "navigate" if name.startswith("pointmaze-") and name in known_sets() else "stay"
 
 
 def behaviour_for(name: str, kind: str | None, policy: Path | None, *, end_falls: bool = False) -> Behaviour:
     """Look a data set up by its environment's name and its kind; None: the default one."""
-    kind = default_kind(name) if kind is None else kind
-    if kind not in KINDS:
+    if kind is not None and kind not in KINDS:
         raise nearest("kind of data", kind, KINDS)
     if policy is not None and not policy.exists():
         raise UserError(f"there is no policy file or run folder {policy}")
     run = policy if policy is not None and policy.is_dir() else None
+    if name in ogbench_sets() and run is None:
+        return _of_ogbench(name, kind, policy)
+    kind = default_kind(name) if kind is None else kind
     if name not in known_sets() and run is None:
         error = nearest("data set", name, known_sets())
         raise UserError(f"{error}; other environments need a trained run as policy")
@@ -149,8 +157,21 @@ def behaviour_for(name: str, kind: str | None, policy: Path | None, *, end_falls
     return Behaviour(env, steering, length, noise, ends, kind, digest, end_falls)
 
 
+def _of_ogbench(name: str, kind: str | None, policy: Path | None) -> Behaviour:
+    """By OGBench's recipe."""
+    if kind is not None:
+        raise UserError(f"{name} says what kind of data it is; leave out kind")
+    made = OGBenchRecorder(name, policy)
+    digest = None if policy is None else _digest(policy)
+    idle: Any = None
+    own: dict[str, Any] = {"record": made.record, "about": made.about}
+    return Behaviour(made, idle, made.length, made.noise, None, default_kind(name), digest, **own)
+
+
 def record_block(behaviour: Behaviour, seed: int, index: int) -> list[Recorded]:
     """Block ``index`` of the data set with this seed: one episode after the other until there are enough steps."""
+    if behaviour.record is not None:
+        return [behaviour.record(seed, index)]
     rng = seeding.generator(seed, "dataset", index)
     episodes: list[Recorded] = []
     while sum(len(episode.action) for episode in episodes) < behaviour.length:

@@ -17,7 +17,7 @@ import numpy as np
 import tdinfonce
 from tdinfonce.data.catalogue import place
 from tdinfonce.data.formats.minari import read_metadata
-from tdinfonce.data.formats.npz import read_arrays
+from tdinfonce.data.formats.npz import array_names, read_arrays
 from tdinfonce.data.writer import RECORD, Recorded, import_h5py, write_minari
 from tdinfonce.errors import UserError
 from tdinfonce.recording.behaviour import Behaviour, behaviour_for, default_kind, record_block
@@ -64,7 +64,8 @@ def make_data(
     Args:
         name: an environment of which there are data sets (`known_sets`), or any with a trained run as policy.
         out: a Minari id or a folder; None: ``tdinfonce/NAME-KIND-v0``, of antmaze of its default kind without it.
-        kind: reach, navigate, stay or stitch: see `behaviour`; None: reach of antmaze, navigate of pointmaze.
+        kind: reach, navigate, stay or stitch: see `behaviour`; None: reach of antmaze, navigate of pointmaze. The names
+            of OGBench's sets say it themselves.
         transitions: at least so many steps.
         seed: decides everything random; one seed, one file.
         policy: who walks: a file of weights, or the folder of a run.
@@ -76,8 +77,9 @@ def make_data(
     if not 0 <= seed < 2**63:
         raise UserError(f"a seed is not negative, and below 2**63; got {seed}")
     behaviour = behaviour_for(name, kind, policy, end_falls=end_falls)
+    base = name.replace(":", "-").removesuffix("-v0")
     plain = not name.startswith("pointmaze-") and behaviour.kind == default_kind(name)
-    folder, dataset_id = place(f"tdinfonce/{name if plain else f'{name}-{behaviour.kind}'}-v0" if out is None else out)
+    folder, dataset_id = place(f"tdinfonce/{base if plain else f'{base}-{behaviour.kind}'}-v0" if out is None else out)
     import_h5py()
     record = _record(name, seed, -(-transitions // behaviour.length), behaviour)
     named = out is not None and folder == Path(out).expanduser().resolve()
@@ -122,7 +124,7 @@ def _record(name: str, seed: int, blocks: int, behaviour: Behaviour) -> dict[str
         "end_falls": behaviour.end_falls,
         "maze": None if grid is None else grid.as_json(),
         "version": tdinfonce.__version__,
-    }
+    } | (behaviour.about or {})
 
 
 def _complete(folder: Path, partial: Path, record: dict[str, Any], *, overwrite: bool) -> bool:
@@ -181,7 +183,8 @@ def _shard(partial: Path, first: int) -> Path:
 def _write_shard(path: Path, episodes: list[Recorded]) -> None:
     """An atomic write."""
     lengths = np.array([len(episode.action) for episode in episodes])
-    arrays = {name: np.concatenate([getattr(e, name) for e in episodes]) for name in Recorded._fields}
+    names = [name for name in Recorded._fields if getattr(episodes[0], name) is not None]
+    arrays = {name: np.concatenate([getattr(e, name) for e in episodes]) for name in names}
     arrays["length"] = lengths
     write_npz_atomic(path, arrays)
 
@@ -189,9 +192,12 @@ def _write_shard(path: Path, episodes: list[Recorded]) -> None:
 def _read_shards(partial: Path) -> Iterator[Recorded]:
     """The episodes of all shards, in order."""
     for path in sorted(partial.glob("shard-*.npz")):
-        arrays = read_arrays(path, ["length", *Recorded._fields])
+        there = array_names(path)
+        arrays = read_arrays(path, there)
         state = step = 0
         for length in arrays["length"].tolist():
             states, steps = slice(state, state + length + 1), slice(step, step + length)
-            yield Recorded(*(arrays[n][steps if n in ("action", "success") else states] for n in Recorded._fields))
+            parts: dict[str, Any] = dict.fromkeys(Recorded._fields)
+            parts |= {n: arrays[n][steps if n in ("action", "success") else states] for n in there if n != "length"}
+            yield Recorded(**parts)
             state, step = states.stop, steps.stop

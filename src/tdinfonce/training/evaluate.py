@@ -52,14 +52,16 @@ def evaluate(
     """Success and distance over the first ``episodes`` evaluation episodes, without exploration unless it is asked for.
 
     ``success_any`` (the goal is reached at some step) is the paper's measure; ``success_final`` asks the last step.
+    Where the environment has fixed tasks they take turns, and ``success_task_1`` and so on are those of each.
     """
-    outcomes = []
-    for seed in evaluation_seeds(episodes):
+    outcomes, tasks = [], env.spec.tasks
+    for seed in evaluation_seeds(episodes, tasks):
         outcome = _episode(env, policy, seed, explore)
         outcomes.append(outcome)
         if each is not None:
             each(outcome)
-    return summarise(outcomes)
+    each_task = {f"success_task_{task + 1}": outcomes[task::tasks] for task in range(min(tasks, episodes))}
+    return summarise(outcomes) | {name: summarise(found)["success_any"] for name, found in each_task.items()}
 
 
 def _episode(env: GoalEnv, policy: Policy, seed: int, explore: Exploration | None) -> Outcome:

@@ -5,6 +5,7 @@ stopped continues as if it had not been, if it finds the same data.
 """
 
 import dataclasses
+import math
 import time
 import zlib
 from collections.abc import Sequence
@@ -122,7 +123,8 @@ class OfflineSession(Session):
         """
         super().__init__(folder, env, create, sampling, config, seed, hooks)
         self.train, self.held_out = split(episodes, config.held_out, seed)
-        self.agent = create(seeding.derive(seed, "agent"), scale_of(self.train, most=200_000))
+        seen = self.train.observation.dtype == np.uint8
+        self.agent = create(seeding.derive(seed, "agent"), None if seen else scale_of(self.train, most=200_000))
 
     def iterate(self) -> int:
         """One call of updates; evaluates and saves when it is time. Returns the updates made."""
@@ -184,7 +186,10 @@ def split(episodes: Episodes, share: float, seed: int) -> tuple[Episodes, Episod
 
 def spec_of(name: str, episodes: Episodes) -> EnvSpec:
     """What data without an environment tell of one."""
-    state, action, goal = (array.shape[1] for array in (episodes.observation, episodes.action, episodes.achieved))
+    seen = episodes.observation.shape[1:]
+    state, action, goal = (
+        math.prod(array.shape[1:]) for array in (episodes.observation, episodes.action, episodes.achieved)
+    )
     return EnvSpec(
         name,
         state,
@@ -192,6 +197,7 @@ def spec_of(name: str, episodes: Episodes) -> EnvSpec:
         goal,
         int(episodes.length.max()),
         goal_space="data",
+        image=seen if len(seen) > 1 else None,
         discrete=episodes.actions > 0,
         action_low=episodes.action_low,
         action_high=episodes.action_high,
@@ -201,15 +207,16 @@ def spec_of(name: str, episodes: Episodes) -> EnvSpec:
 def check_fit(spec: EnvSpec, episodes: Episodes) -> None:
     """Raise UserError unless the data could be of this environment."""
     for what, wanted, array in (
-        ("observations", spec.observation_size, episodes.observation),
-        ("actions", spec.action_size, episodes.action),
-        ("goals", spec.goal_size, episodes.achieved),
+        ("observations", spec.observation_shape, episodes.observation),
+        ("actions", (spec.action_size,), episodes.action),
+        ("goals", spec.goal_shape, episodes.achieved),
     ):
-        if array.shape[1] != wanted:
-            hint = "; choose the goal's coordinates (goal)" if what == "goals" else ""
-            raise UserError(
-                f"the data do not fit {spec.name}: its {what} have length {wanted}, not {array.shape[1]}{hint}"
-            )
+        found = array.shape[1:]
+        if found != wanted:
+            hint = "; choose the goal's coordinates (goal), or a goal space (goal_space)" if what == "goals" else ""
+            sizes = [f"length {shape[0]}" if len(shape) == 1 else f"shape {list(shape)}" for shape in (wanted, found)]
+            second = sizes[1].removeprefix("length ") if sizes[0].startswith("length") else sizes[1]
+            raise UserError(f"the data do not fit {spec.name}: its {what} have {sizes[0]}, not {second}{hint}")
     if spec.discrete != (episodes.actions > 0):
         kinds = ("continuous", "discrete")
         raise UserError(
@@ -239,7 +246,7 @@ def task_goal(env: GoalEnv, episodes: int = 20) -> np.ndarray:
 
     AntMaze draws its goal anew from one cell in each episode, up to about two tolerances from the mean.
     """
-    goals = np.stack([env.reset(seed).goal for seed in seeding.evaluation_seeds(episodes)])
+    goals = np.stack([env.reset(seed).goal for seed in seeding.evaluation_seeds(episodes, env.spec.tasks)])
     mean = goals.mean(axis=0)
     spread = np.linalg.norm((goals - mean)[:, env.spec.deciding], axis=1).max()
     if env.spec.tolerance is None or spread > JITTER * env.spec.tolerance:
@@ -252,6 +259,8 @@ def task_goal(env: GoalEnv, episodes: int = 20) -> np.ndarray:
 
 def with_task(episodes: Episodes, goal: Sequence[float] | np.ndarray, spec: EnvSpec, radius: float) -> Episodes:
     """The episodes with a reward of 1 in each state that is near enough to ``goal``, and this goal as commanded."""
+    if spec.image is not None:
+        raise UserError("agents of one task ask how near a state is to the goal, which images do not tell")
     near = radius or spec.tolerance
     if not near:
         raise UserError("nothing says how near is near enough: name an environment (env), or set reward_radius")

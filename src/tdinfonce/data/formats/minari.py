@@ -140,6 +140,8 @@ def open(path: Path, memory_limit: int) -> Raw:
         problem = f"says {steps:,}, but the episodes have {int(length.sum()):,}"
         raise refuse(str(folder / METADATA), "total_steps", problem)
     achieved = None if names.achieved is None else arrays[names.achieved]
+    ours = described.get(RECORD)
+    usual = ours.get("goal") if isinstance(ours, dict) else None
     fields = (names.observation, "actions", names.achieved or names.observation, names.desired or "")
     return Raw(
         str(data),
@@ -154,6 +156,7 @@ def open(path: Path, memory_limit: int) -> Raw:
         _units(described.get("action_space"), sizes["actions"]),
         reader.whole,
         renewed=reader.renewed(),
+        usual_goal=usual if isinstance(usual, str) else None,
     )
 
 

@@ -1,35 +1,57 @@
 """Arrays in .npz files, read without trust: no pickles, sizes checked before memory is taken."""
 
+import contextlib
 import lzma
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from tdinfonce.data.check import Raw, check_field, refuse
-from tdinfonce.data.flat import Field, assemble
+from tdinfonce.data.flat import FIELDS, Field, assemble
 from tdinfonce.data.store import check_packing
 from tdinfonce.errors import UserError
 
-__all__ = ["READS", "accepts", "array_names", "open", "read_arrays", "record"]
+__all__ = ["READS", "accepts", "array_names", "ends_at_terminals", "open", "open_fields", "read_arrays", "record"]
 
 
 READS = "an .npz file"
+NOT_OGBENCH = set(FIELDS) - {"observations", "actions"}
+"""What only D4RL's layout has."""
 
 
 def accepts(path: Path) -> bool:
-    """Whether it ends in .npz."""
-    return path.suffix == ".npz" and not path.is_dir()
+    """Whether it ends in .npz, and is not one of OGBench's."""
+    return path.suffix == ".npz" and not path.is_dir() and not ends_at_terminals(path)
 
 
 def open(path: Path, memory_limit: int) -> Raw:
     """Flat arrays, compressed or not."""
-    with _archive(path) as archive:
-        fields = {name: _Member(archive, str(path), name).field() for name in _names(archive)}
+    with open_fields(path) as fields:
         return assemble(str(path), fields, memory_limit)
+
+
+def ends_at_terminals(path: Path) -> bool:
+    """Whether its arrays are named as OGBench names them: nothing but `terminals` can say where episodes end.
+
+    D4RL's `terminals` mark reached goals, and its files have rewards; OGBench's have them with `masks` only.
+    """
+    if path.suffix != ".npz" or not path.is_file():
+        return False
+    with contextlib.suppress(UserError), _archive(path) as archive:
+        names = set(_names(archive))
+        return "terminals" in names and not names & NOT_OGBENCH and ("rewards" not in names or "masks" in names)
+    return False
+
+
+@contextlib.contextmanager
+def open_fields(path: Path) -> Iterator[dict[str, Field]]:
+    """The arrays of a file by name, none of them read yet."""
+    with _archive(path) as archive:
+        yield {name: _Member(archive, str(path), name).field() for name in _names(archive)}
 
 
 def record(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from tdinfonce.analysis.style import COLOURS, new_figure, save
 from tdinfonce.analysis.tabular import Results, markdown_table, select
 
-__all__ = ["METHODS", "plot_errors", "tables"]
+__all__ = ["LOOK", "METHODS", "plot_errors", "spearman", "tables"]
 
 METHODS = {
     "td": "TD InfoNCE",

@@ -51,8 +51,8 @@ class Task:
     """Of the training run."""
 
 
-POINT = Task("point", ((0.6, 0.6), (-0.5, 0.2)), 0.3, (("env_steps", 2_000), ("eval_every", 500)))
-REACH = Task("fetch-reach", ((1.42, 0.85, 0.6), (1.25, 0.65, 0.45)), 0.08, (("env_steps", 3_000), ("eval_every", 600)))
+POINT = Task("point", ((0.6, 0.6), (-0.5, 0.2)), 0.3, (("env_steps", 1_200), ("eval_every", 300)))
+REACH = Task("fetch-reach", ((1.42, 0.85, 0.6), (1.25, 0.65, 0.45)), 0.08, (("env_steps", 2_000), ("eval_every", 400)))
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Checkpoints:
     """Environments."""
     discount: float = 0.9
     """Of all values."""
-    kept: int = 4
-    """Checkpoints of each run; the data are by the second of them."""
+    kept: int = 3
+    """Checkpoints of each run; the data are by the first of them."""
     episodes: int = 200
     """Of data, with goals of the environment's own choice."""
     noise: float = 0.3
@@ -75,12 +75,10 @@ class Checkpoints:
     """First states from which values are asked."""
     updates: int = 2_000
     """Of each network of every method."""
-    td_rate: float = 3e-3
-    """Learning rate of TD InfoNCE."""
-    mc_rate: float = 3e-3
-    """Of Monte Carlo InfoNCE."""
-    fqe_rate: float = 3e-3
-    """Of FQE."""
+    rate: float = 3e-3
+    """Learning rate, likewise."""
+    target_rate: float = 0.05
+    """Likewise."""
 
     @property
     def steps(self) -> int:
@@ -112,7 +110,7 @@ def _evaluate(config: Checkpoints, number: int, seed: int, advance: Callable[[in
     with tempfile.TemporaryDirectory() as folder:
         plan, policies = _train(task, config.kept, Path(folder) / "run", seed)
     with contextlib.closing(plan.make_env()) as env:
-        data = _log_data(env, policies[1], config, seed)
+        data = _log_data(env, policies[0], config, seed)
         rewards = make_rewards(task, data)
         spread = rewards(data.observation).std(axis=0)
         for policy in policies:
@@ -188,17 +186,25 @@ def _evaluate_by(
     method: str, config: Checkpoints, policy: TrainedPolicy, goal: Any, data: Episodes, rewards: Any, seed: int
 ) -> np.ndarray:
     """``[rewards]``, the values by one of the `METHODS`."""
-    start, options = data.observation[data.start[: config.starts]], {"discount": config.discount, "seed": seed}
+    start = data.observation[data.start[: config.starts]]
+    settings = {"discount": config.discount, "learning_rate": config.rate, "target_rate": config.target_rate}
     if method != "fqe":
-        rate = {"td": config.td_rate, "mc": config.mc_rate}[method]
-        changes: dict[str, Any] = options | {"learning_rate": rate, "updates": config.updates, "terminal": "continue"}
-        found = estimate(data, policy, goal=goal, method=method, table=False, **changes)
+        found = estimate(
+            data,
+            policy,
+            goal=goal,
+            method=method,
+            table=False,
+            terminal="continue",
+            seed=seed,
+            updates=config.updates,
+            **settings,
+        )
         return np.asarray(found.value(rewards, start=start).mean)
     logged = open_logged(data, "continue", False, None)
     choose = make_policy(policy, goal, logged)
     assert choose is not None
     steps, _ = build_steps(logged, choose(logged.state), np.random.default_rng(seed), np.arange(len(data)))
     rows = logged.start[: config.starts]
-    settings = Config(discount=config.discount, learning_rate=config.fqe_rate)
-    value = rivals.fitted_q_smooth(steps, rewards(logged.state), settings, config.updates, seed, rows)
+    value = rivals.fitted_q_smooth(steps, rewards(logged.state), Config(**settings), config.updates, seed, rows)
     return value.mean(axis=0)

@@ -122,6 +122,16 @@ def test_a_terminal_state_is_never_left(terminal: str) -> None:
         assert by_function.value(lambda s: reward[s, 0]).mean == pytest.approx(value)
 
 
+def test_where_an_action_was_never_taken_what_was_done_there_stands_for_it() -> None:
+    """On 0, 1, 2: to stay or to go on; nobody ever went on from 1. The reward of the action itself is the policy's."""
+    data = [(np.array([0, 1, 1, 1, 1]), np.array([1, 0, 0, 0])), (np.array([0, 0, 1, 1, 1]), np.array([0, 1, 0, 0]))]
+    data += [(np.array([2, 2, 2]), np.array([1, 0]))]
+    go_on = td.estimate(20 * data, lambda s: np.ones(len(s), int), discount=0.5, updates=1_000)
+    value = go_on.value([lambda s: s == 1, lambda s: s == 2, lambda s, a: 1.0 * a], start=[0]).mean
+    assert value == pytest.approx([1, 0, 2], abs=0.05)
+    assert go_on.occupancy(0).weights == pytest.approx([0, 1, 0], abs=0.05)
+
+
 def test_doubly_robust_is_right_where_the_critic_is_not(plain: Any) -> None:
     _, behaviour, policy, first, reward, _, _ = plain
     model = plain[0]
@@ -286,7 +296,8 @@ def test_the_rivals_are_right_where_data_are_plenty() -> None:
         assert np.median(np.abs(values - truth) / truth) < bound, method
 
 
-def test_the_experiment_runs_without_what_must_be_installed(tmp_path: Any) -> None:
-    folder = experiments.reproduce("policy-evaluation", "smoke", out=tmp_path / "run")
+@pytest.mark.parametrize("name", ["policy-evaluation", "policy-evaluation-continuous"])
+def test_the_experiment_runs_without_what_must_be_installed(name: str, tmp_path: Any) -> None:
+    folder = experiments.reproduce(name, "smoke", out=tmp_path / "run")
     assert "TD InfoNCE" in (folder / "table.md").read_text(encoding="utf-8")
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")

@@ -38,9 +38,9 @@ class Evaluated:
         return float(np.median(np.abs(found - truth)))
 
     def order(self, **where: Any) -> float:
-        """Spearman's correlation over policies, mean over rewards."""
+        """Spearman's correlation over policies, mean over the rewards that tell some of them apart."""
         truth, found = self.pairs(**where)
-        return float(np.mean([spearman(a, b) for a, b in zip(truth.T, found.T, strict=True)]))
+        return float(np.nanmean([spearman(a, b) for a, b in zip(truth.T, found.T, strict=True)]))
 
     def seconds(self, **where: Any) -> float:
         """Of a policy with all its rewards, median."""

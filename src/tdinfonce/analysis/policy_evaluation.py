@@ -66,9 +66,15 @@ def relative(values: Any, truth: np.ndarray) -> np.ndarray:
 
 
 def spearman(one: Any, other: Any) -> float:
-    """Rank correlation; there are no ties among real numbers."""
-    first, second = (np.argsort(np.argsort(x)) for x in (one, other))
+    """Rank correlation; equal numbers share a rank. NaN if all numbers of one are equal."""
+    first, second = (_ranks(np.asarray(x)) for x in (one, other))
+    if min(np.ptp(first), np.ptp(second)) == 0:
+        return float("nan")
     return float(np.corrcoef(first, second)[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    return np.asarray((values[:, None] > values).sum(axis=1) + (values[:, None] == values).sum(axis=1) / 2)
 
 
 def plot_errors(results: Results, folder: Path, title: str) -> None:

@@ -114,22 +114,5 @@ def build_steps(
         policy_action[:, (logged.start + logged.length)[logged.terminal]] = 0
     state = np.arange(len(logged.state)) if logged.table else logged.scale(logged.state)
     prior = np.bincount(taken, minlength=len(logged.state)).astype(np.float32) if logged.table else None
-    drawn = _drawn(logged, choices, moment, left) if logged.table and logged.actions and choices is not None else None
-    arrays = (state, state, logged.which, action, policy_action, moment, left, np.repeat(lasts, counts), prior, drawn)
+    arrays = (state, state, logged.which, action, policy_action, moment, left, np.repeat(lasts, counts), prior)
     return Steps(*(None if a is None else jnp.asarray(a) for a in arrays)), taken  # type: ignore[arg-type]
-
-
-def _drawn(logged: Logged, choices: Choices, moment: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """``[transitions]``, for `Steps.drawn`: one half of batches as they are, one half with actions as by the policy.
-
-    What is learned of a state and action does not depend on how often they are drawn, but how soon does; the policy's
-    value rests on its own actions, which may be rare in the data.
-    """
-    states, chosen = logged.which[moment], np.argmax(logged.action[moment], axis=1)
-    wanted = np.einsum("csa,cs->sa", choices.action, choices.chance)[states, chosen]
-    count = np.zeros((len(logged.state), logged.actions))
-    np.add.at(count, (states, chosen), 1)
-    share = count[states, chosen] / count.sum(axis=1)[states]
-    weight = 0.5 + 0.5 * np.where(left > 0, wanted / share, 1)
-    total = np.cumsum(weight)
-    return (total / total[-1]).astype(np.float32)

@@ -144,18 +144,12 @@ class Steps(NamedTuple):
     """``[transitions]``, whether their session stays in its last state for ever: then that state may be a moment."""
     counts: Array | None = None
     """``[states]``, how many transitions lead to each. Given: all states are candidates, and none has to be drawn."""
-    drawn: Array | None = None
-    """``[transitions]``, the share of batches that comes from each and those before it; None: all come as often."""
 
     def draw(self, key: Array, config: Config) -> Draw:
-        """A batch: transitions (see `drawn`), random states uniformly, near states by the truncated geometric law."""
+        """A batch: transitions and random states uniformly, near states by the truncated geometric law."""
         size, gamma = config.batch_size, config.discount
         first, near, other, policy = jax.random.split(key, 4)
-        if self.drawn is None:
-            drawn = jax.random.randint(first, (size,), 0, len(self.moment))
-        else:
-            drawn = jnp.searchsorted(self.drawn, jax.random.uniform(first, (size,)) * self.drawn[-1], side="right")
-            drawn = jnp.minimum(drawn, len(self.moment) - 1)
+        drawn = jax.random.randint(first, (size,), 0, len(self.moment))
         row, left = self.moment[drawn], self.left[drawn]
         lasting = left if self.absorbed is None else jnp.where(self.absorbed[drawn], FOREVER, left)
         steps = lasting if config.monte_carlo else jnp.minimum(lasting, config.n_step)

@@ -123,13 +123,18 @@ def test_a_terminal_state_is_never_left(terminal: str) -> None:
 
 
 def test_where_an_action_was_never_taken_what_was_done_there_stands_for_it() -> None:
-    """On 0, 1, 2: to stay or to go on; nobody ever went on from 1. The reward of the action itself is the policy's."""
-    data = [(np.array([0, 1, 1, 1, 1]), np.array([1, 0, 0, 0])), (np.array([0, 0, 1, 1, 1]), np.array([0, 1, 0, 0]))]
-    data += [(np.array([2, 2, 2]), np.array([1, 0]))]
-    go_on = td.estimate(20 * data, lambda s: np.ones(len(s), int), discount=0.5, updates=1_000)
-    value = go_on.value([lambda s: s == 1, lambda s: s == 2, lambda s, a: 1.0 * a], start=[0]).mean
-    assert value == pytest.approx([1, 0, 2], abs=0.05)
-    assert go_on.occupancy(0).weights == pytest.approx([0, 1, 0], abs=0.05)
+    """Everywhere else 1 leads to place 2, so a critic would guess that; in 1 nobody did anything but 0, which stays.
+
+    The reward of the action itself is the policy's.
+    """
+    others = (0, 3, 4, 5, 6, 7, 8, 9)
+    data = [(np.array([s, 2, 2]), np.array([1, a])) for s in others for a in (0, 1)]
+    data += [(np.array([s, s, s]), np.array([0, 0])) for s in (1, *others)]
+    estimate = td.estimate(20 * data, lambda s: np.ones(len(s), int), discount=0.5, updates=1_000)
+    rewards = [lambda s: s == 1, lambda s: s == 2, lambda s, a: 1.0 * a]
+    assert estimate.value(rewards, start=[1]).mean == pytest.approx([2, 0, 2], abs=0.05)
+    assert estimate.value(rewards, start=[0]).mean == pytest.approx([0, 1, 2], abs=0.05)
+    assert estimate.occupancy(1).weights[1] == pytest.approx(1, abs=0.05)
 
 
 def test_doubly_robust_is_right_where_the_critic_is_not(plain: Any) -> None:

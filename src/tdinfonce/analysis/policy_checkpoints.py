@@ -77,7 +77,8 @@ def tables(results: Results, discount: float) -> list[str]:
             cells = [METHODS[method]]
             for measure in (found.error, found.order):
                 values = [measure(env=env, method=method, seed=seed) for seed in found.seeds]
-                cells.append(f"{np.mean(values):.2f} [{min(values):.2f}, {max(values):.2f}]")
+                ends = f" [{min(values):.2f}, {max(values):.2f}]" if len(values) > 1 else ""
+                cells.append(f"{np.mean(values):.2f}{ends}")
             lines.append([*cells, f"{found.seconds(env=env, method=method):.1f}"])
         header = [env, "median error, in deviations", "rank correlation over policies", "seconds, all rewards"]
         parts.append(markdown_table(header, lines))

@@ -29,7 +29,7 @@ def report(folder: Path) -> None:
         f"the environment's own choice, with noise of {config['noise']:g} and {config['uniform']:.0%} uniform actions. "
         "Rewards, all of place: for each goal the distance to it and whether it is near, then which half of the data "
         f"it is, along two axes. Truth: rollouts from the first states of {config['starts']} of the episodes. Values "
-        "are per step, in standard deviations of the reward over the data. Mean, then [smallest, largest] over seeds.",
+        "are per step, in standard deviations of the reward over the data; of several seeds the mean, then the range.",
         *draw.tables(results, config["discount"]),
         f"All networks have two hidden layers of 128 and make {config['updates']:,} updates in batches of 256, target "
         f"rate {config['target_rate']:g}, decay and average likewise; learning rate {config['rate']:g} for all, not "

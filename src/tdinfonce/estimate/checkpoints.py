@@ -187,7 +187,11 @@ def _evaluate_by(
 ) -> np.ndarray:
     """``[rewards]``, the values by one of the `METHODS`."""
     start = data.observation[data.start[: config.starts]]
-    settings = {"discount": config.discount, "learning_rate": config.rate, "target_rate": config.target_rate}
+    settings: dict[str, Any] = {
+        "discount": config.discount,
+        "learning_rate": config.rate,
+        "target_rate": config.target_rate,
+    }
     if method != "fqe":
         found = estimate(
             data,

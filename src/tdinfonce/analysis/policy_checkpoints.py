@@ -32,10 +32,15 @@ class Evaluated:
         spread = np.array([row["spread"] for row in known]) / self._left
         return np.array([row["values"] for row in known]) / spread, np.array([row["values"] for row in rows]) / spread
 
-    def error(self, **where: Any) -> float:
-        """Median over policies and rewards."""
+    def median(self, **where: Any) -> float:
+        """Of the errors over policies and rewards."""
         truth, found = self.pairs(**where)
         return float(np.median(np.abs(found - truth)))
+
+    def mean(self, **where: Any) -> float:
+        """Likewise."""
+        truth, found = self.pairs(**where)
+        return float(np.mean(np.abs(found - truth)))
 
     def order(self, **where: Any) -> float:
         """Spearman's correlation over policies, mean over the rewards that tell some of them apart."""
@@ -75,11 +80,11 @@ def tables(results: Results, discount: float) -> list[str]:
         lines = []
         for method in found.methods:
             cells = [METHODS[method]]
-            for measure in (found.error, found.order):
+            for measure in (found.median, found.mean, found.order):
                 values = [measure(env=env, method=method, seed=seed) for seed in found.seeds]
                 ends = f" [{min(values):.2f}, {max(values):.2f}]" if len(values) > 1 else ""
                 cells.append(f"{np.mean(values):.2f}{ends}")
             lines.append([*cells, f"{found.seconds(env=env, method=method):.1f}"])
-        header = [env, "median error, in deviations", "rank correlation over policies", "seconds, all rewards"]
+        header = [env, "median error", "mean error", "rank correlation over policies", "seconds, all rewards"]
         parts.append(markdown_table(header, lines))
     return parts

@@ -36,7 +36,7 @@ class Evaluations:
     """Of all values."""
     sizes: tuple[int, ...] = (1_000, 10_000, 100_000)
     """Transitions by the clinicians' policy."""
-    updates: int = 5_000
+    updates: int = 2_000
     """Of each network of every method."""
     td_rate: float = 3e-3
     """Learning rate of TD InfoNCE."""

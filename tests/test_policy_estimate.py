@@ -122,6 +122,21 @@ def test_a_terminal_state_is_never_left(terminal: str) -> None:
         assert by_function.value(lambda s: reward[s, 0]).mean == pytest.approx(value)
 
 
+def test_where_an_action_was_never_taken_what_was_done_there_stands_for_it() -> None:
+    """Everywhere else 1 leads to place 2, so a critic would guess that; in 1 nobody did anything but 0, which stays.
+
+    The reward of the action itself is the policy's.
+    """
+    others = (0, 3, 4, 5, 6, 7, 8, 9)
+    data = [(np.array([s, 2, 2]), np.array([1, a])) for s in others for a in (0, 1)]
+    data += [(np.array([s, s, s]), np.array([0, 0])) for s in (1, *others)]
+    estimate = td.estimate(20 * data, lambda s: np.ones(len(s), int), discount=0.5, updates=1_000)
+    rewards = [lambda s: s == 1, lambda s: s == 2, lambda s, a: 1.0 * a]
+    assert estimate.value(rewards, start=[1]).mean == pytest.approx([2, 0, 2], abs=0.05)
+    assert estimate.value(rewards, start=[0]).mean == pytest.approx([0, 1, 2], abs=0.05)
+    assert estimate.occupancy(1).weights[1] == pytest.approx(1, abs=0.05)
+
+
 def test_doubly_robust_is_right_where_the_critic_is_not(plain: Any) -> None:
     _, behaviour, policy, first, reward, _, _ = plain
     model = plain[0]
@@ -286,7 +301,8 @@ def test_the_rivals_are_right_where_data_are_plenty() -> None:
         assert np.median(np.abs(values - truth) / truth) < bound, method
 
 
-def test_the_experiment_runs_without_what_must_be_installed(tmp_path: Any) -> None:
-    folder = experiments.reproduce("policy-evaluation", "smoke", out=tmp_path / "run")
+@pytest.mark.parametrize("name", ["policy-evaluation", "policy-evaluation-continuous"])
+def test_the_experiment_runs_without_what_must_be_installed(name: str, tmp_path: Any) -> None:
+    folder = experiments.reproduce(name, "smoke", out=tmp_path / "run")
     assert "TD InfoNCE" in (folder / "table.md").read_text(encoding="utf-8")
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")

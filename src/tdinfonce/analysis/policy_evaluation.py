@@ -9,7 +9,7 @@ import numpy as np
 from tdinfonce.analysis.style import COLOURS, new_figure, save
 from tdinfonce.analysis.tabular import Results, markdown_table, select
 
-__all__ = ["METHODS", "plot_errors", "tables"]
+__all__ = ["LOOK", "METHODS", "plot_errors", "spearman", "tables"]
 
 METHODS = {
     "td": "TD InfoNCE",
@@ -66,9 +66,15 @@ def relative(values: Any, truth: np.ndarray) -> np.ndarray:
 
 
 def spearman(one: Any, other: Any) -> float:
-    """Rank correlation; there are no ties among real numbers."""
-    first, second = (np.argsort(np.argsort(x)) for x in (one, other))
+    """Rank correlation; equal numbers share a rank. NaN if all numbers of one are equal."""
+    first, second = (_ranks(np.asarray(x)) for x in (one, other))
+    if min(np.ptp(first), np.ptp(second)) == 0:
+        return float("nan")
     return float(np.corrcoef(first, second)[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    return np.asarray((values[:, None] > values).sum(axis=1) + (values[:, None] == values).sum(axis=1) / 2)
 
 
 def plot_errors(results: Results, folder: Path, title: str) -> None:
@@ -83,11 +89,15 @@ def plot_errors(results: Results, folder: Path, title: str) -> None:
             axis.fill_between(found.sizes, low, high, color=colour, alpha=0.12, linewidth=0)
         own = float(np.median(relative(found.truth["behaviour"], found.truth[policy])))
         axis.axhline(own, color="#999999", linewidth=1)
-        axis.annotate("value of the behaviour", (found.sizes[-1], own), ha="right", va="bottom", fontsize=8)
         axis.set(xscale="log", yscale="log", xlabel="transitions", title=policy)
     axes[0, 0].set_ylabel("median relative error, 20 rewards")
-    lines = [axes[0, 0].lines[index] for index in range(len(LOOK))]
-    figure.legend(lines, METHODS.values(), loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(
+        axes[0, 0].lines,
+        [*METHODS.values(), "the behaviour's value"],
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+    )
     figure.suptitle(title)
     save(figure, folder)
 
@@ -113,7 +123,7 @@ def _line(found: Evaluated, method: str, policy: str) -> Sequence[str]:
     cells = []
     for size in found.sizes:
         errors = found.errors(policy=policy, method=method, size=size)
-        cells.append(f"{np.mean(errors):.3f} [{min(errors):.3f}, {max(errors):.3f}]")
+        cells.append(f"{np.mean(errors):.3f}" + (f" [{min(errors):.3f}, {max(errors):.3f}]" if len(errors) > 1 else ""))
     return [METHODS[method], *cells]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tdinfonce.errors import UserError
 from tdinfonce.estimate._logged import Logged
-from tdinfonce.estimate._target import Choices
+from tdinfonce.estimate._target import Choices, follow
 from tdinfonce.estimate.predictor import Config, Predictor, Steps, fit
 from tdinfonce.networks.critic import TableCritic
 from tdinfonce.occupancy import Occupancy
@@ -40,6 +40,8 @@ class Member:
     """``[episodes]``, those it was fitted on."""
     idle: np.ndarray | None
     """``[states]``, those that are never left, where nothing is done; None if states have no number."""
+    followed: Choices | None = None
+    """What the critic was fitted to, in each state of the data, where this is not the policy itself."""
 
     def weights(self, state: np.ndarray, action: np.ndarray, place: np.ndarray) -> np.ndarray:
         """``[rows, candidates]``, the occupancy from each state and action."""
@@ -70,7 +72,8 @@ def fit_member(
     seed: int,
 ) -> Member:
     """One critic, on some of the episodes."""
-    steps, taken = build_steps(logged, choices, rng, sample)
+    followed = follow(choices, logged, sample) if choices is not None and logged.table and logged.actions else None
+    steps, taken = build_steps(logged, followed or choices, rng, sample)
     critic: Any = None
     if logged.table:
         key = jax.random.PRNGKey(seed + 1_000_003)
@@ -88,7 +91,7 @@ def fit_member(
     idle = np.zeros(len(logged.state), bool) if logged.table else None
     if idle is not None:
         idle[logged.which[(logged.start + logged.length)[logged.terminal]]] = True
-    return Member(predictor, candidate, prior, sample, idle)
+    return Member(predictor, candidate, prior, sample, idle, followed)
 
 
 def build_steps(

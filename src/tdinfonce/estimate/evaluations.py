@@ -14,7 +14,7 @@ from tdinfonce.data import Episodes
 from tdinfonce.estimate import rivals
 from tdinfonce.estimate._logged import open_logged
 from tdinfonce.estimate._members import build_steps
-from tdinfonce.estimate._target import Choices
+from tdinfonce.estimate._target import Choices, follow
 from tdinfonce.estimate.off_policy import TABLE, estimate
 from tdinfonce.estimate.predictor import Config
 from tdinfonce.estimate.sepsis import Model, exact_value, read_model, record, small_model
@@ -34,12 +34,18 @@ class Evaluations:
     """icu-sepsis, or small: a random one."""
     discount: float = 0.9
     """Of all values."""
-    sizes: tuple[int, ...] = (1_000, 3_000, 10_000, 30_000, 100_000)
+    sizes: tuple[int, ...] = (1_000, 10_000, 100_000)
     """Transitions by the clinicians' policy."""
     updates: int = 2_000
     """Of each network of every method."""
-    learning_rate: float = 3e-3
-    """Of every network."""
+    td_rate: float = 3e-3
+    """Learning rate of TD InfoNCE."""
+    mc_rate: float = 3e-3
+    """Of Monte Carlo InfoNCE."""
+    fqe_rate: float = 1e-3
+    """Of FQE."""
+    fqe_hidden: int = 64
+    """Width of the hidden layer of FQE; ours has 256."""
 
 
 @cache
@@ -93,19 +99,21 @@ def _number(state: np.ndarray) -> np.ndarray:
 
 
 def _ours(config: Evaluations, model: Model, policy: np.ndarray, data: Episodes, seed: int, method: str) -> Any:
-    options: dict[str, Any] = {"learning_rate": config.learning_rate, "updates": config.updates, "method": method}
+    rate = {"td": config.td_rate, "mc": config.mc_rate}[method]
+    options: dict[str, Any] = {"learning_rate": rate, "updates": config.updates, "method": method}
     fitted = estimate(data, lambda s: policy[_number(s)], discount=config.discount, seed=seed, table=True, **options)
     return fitted.value(lambda s: model.rewards[_number(s)]).mean
 
 
 def _fqe(config: Evaluations, model: Model, policy: np.ndarray, data: Episodes, seed: int) -> Any:
     logged = open_logged(data, "absorbing", True, None)
-    own = _number(logged.state)
+    own, episodes = _number(logged.state), np.arange(len(data))
     actions = np.eye(policy.shape[1], dtype=np.float32)[:, None].repeat(len(own), axis=1)
-    choices = Choices(actions, policy[own].T)
-    steps, _ = build_steps(logged, choices, np.random.default_rng(seed), np.arange(len(data)))
-    settings: dict[str, Any] = {**TABLE, "learning_rate": config.learning_rate, "discount": config.discount}
-    value = rivals.fitted_q(steps, policy[own], model.rewards[own], Config(**settings), config.updates, seed)
+    choices = follow(Choices(actions, policy[own].T), logged, episodes)
+    steps, _ = build_steps(logged, choices, np.random.default_rng(seed), episodes)
+    settings: dict[str, Any] = TABLE | {"learning_rate": config.fqe_rate, "hidden": (config.fqe_hidden,)}
+    final = Config(**settings, discount=config.discount)
+    value = rivals.fitted_q(steps, choices.chance.T, model.rewards[own], final, config.updates, seed)
     return value[logged.which[logged.start]].mean(axis=0)
 
 

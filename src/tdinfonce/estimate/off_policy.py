@@ -208,11 +208,17 @@ class PolicyEstimate:
             one = np.asarray(action)
             one = one.reshape(len(state), -1) if not self.logged.actions else one.reshape(-1)
             return member.weights(state, self.logged.encode_action(one, len(state), "action"), place)
-        chosen = self.choose(observation)
-        parts = (
-            member.weights(state, a, place) * c[:, None] for a, c in zip(chosen.action, chosen.chance, strict=True)
-        )
-        return sum(parts, start=np.zeros((len(state), len(member.candidate))))
+        weights = np.zeros((len(state), len(member.candidate)))
+        for on, one, chance in self._followed(member, observation).each():
+            weights[on] += chance * member.weights(state[on], one, place)
+        return weights
+
+    def _followed(self, member: Member, observation: np.ndarray) -> Choices:
+        """What the policy does, as far as the critic could follow it."""
+        assert self.choose is not None
+        if member.followed is None:
+            return self.choose(observation)
+        return member.followed.at(self.logged.encode(observation))
 
     def _each(
         self, reward: Reward | Sequence[Reward], start: Any, doubly_robust: bool, behaviour: Behaviour | None
@@ -243,14 +249,11 @@ class PolicyEstimate:
         if self.choose is None:
             now = rewards.logged(which, self.logged) if which is not None else rewards.of(state, None)
             return now + scale * member.expectation(code, np.zeros((len(code), 0), np.float32), place, later)
-        chosen = self.choose(state)
         total = np.zeros((len(state), later.shape[1]))
-        for action, chance in zip(chosen.action, chosen.chance, strict=True):
-            on = np.flatnonzero(chance > 0)
-            if not len(on):
-                continue
-            now = rewards.of(state[on], action[on])
-            total[on] += chance[on, None] * (now + scale * member.expectation(code[on], action[on], place, later))
+        for on, action, chance in self.choose(state).each():
+            total[on] += chance * rewards.of(state[on], action)
+        for on, action, chance in self._followed(member, state).each():
+            total[on] += scale * chance * member.expectation(code[on], action, place, later)
         return total
 
     def _candidate_rewards(self, member: Member, rewards: Rewards) -> np.ndarray:

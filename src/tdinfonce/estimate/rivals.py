@@ -1,4 +1,4 @@
-"""Other ways to evaluate a policy, of states known by number: fitted Q evaluation, importance sampling, counting."""
+"""Other ways to evaluate a policy: fitted Q evaluation; of states known by number, importance sampling and counting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tdinfonce.estimate._importance import weighted_doubly_robust
 from tdinfonce.estimate._logged import Logged
 from tdinfonce.estimate.predictor import Config, Steps
 
-__all__ = ["counting", "fitted_q", "importance_sampling"]
+__all__ = ["counting", "fitted_q", "fitted_q_smooth", "importance_sampling"]
 
 STRIDE = 10.0
 """As `tdinfonce.networks.critic.TableCritic` has it."""
@@ -36,42 +36,87 @@ def fitted_q(
         updates: of each network.
         seed: of the networks and the batches.
     """
-    key = jax.random.PRNGKey(seed)
-    network = _fit_networks(steps, jnp.asarray(rewards.T, jnp.float32), key, policy.shape[1], config, updates)
+    first, key = jax.random.split(jax.random.PRNGKey(seed))
+    network = _table_networks(first, rewards.shape[1], len(rewards), policy.shape[1], config.hidden[-1])
+    network = _fit(network, steps, None, jnp.asarray(rewards.T, jnp.float32), key, _q, config, updates)
     numbers, choices = jnp.arange(len(rewards)), np.eye(policy.shape[1], dtype=np.float32)
     value = np.zeros(rewards.T.shape)
     for action, chance in zip(choices, policy.T, strict=True):
-        value += chance * np.asarray(_q(network, numbers, jnp.tile(action, (len(rewards), 1))))
+        value += chance * np.asarray(_q(None, network, numbers, jnp.tile(action, (len(rewards), 1))))
     return value.T / (1 - config.discount)
 
 
-def _q(network: Any, state: Any, action: Any) -> Any:
+def _q(_: None, network: Any, state: Any, action: Any) -> Any:
     """``[rewards, rows]``."""
     layer = jnp.einsum("ba,kah->kbh", action, network["action"]) + network["state"][:, state]
     layer = jax.nn.relu(STRIDE * layer + network["bias"][:, None])
     return jnp.einsum("kbh,kh->kb", layer, network["out"]) + network["base"][:, None]
 
 
-@partial(jax.jit, static_argnames=("actions", "config", "updates"))
-def _fit_networks(steps: Steps, reward: Any, key: Any, actions: int, config: Config, updates: int) -> Any:
-    (count, states), hidden, gamma = reward.shape, config.hidden[-1], config.discount
-    first, draws = jax.random.split(key)
-    network = {
-        "state": jax.random.normal(first, (count, states, hidden)) / STRIDE,
+def fitted_q_smooth(
+    steps: Steps, rewards: np.ndarray, config: Config, updates: int, seed: int, rows: np.ndarray
+) -> np.ndarray:
+    """``[rows, rewards]``, the same for states that are coordinates: networks with two hidden layers as ours.
+
+    Args:
+        steps: the transitions, a state for each row, with draws of the policy's actions.
+        rewards: ``[states, rewards]``. They are learned as deviations from their mean.
+        config: of our critic.
+        updates: of each network.
+        seed: of the networks and the batches.
+        rows: those whose values are wanted.
+    """
+    mean, spread = rewards.mean(axis=0), np.maximum(rewards.std(axis=0), 1e-6)
+    sizes = (steps.state.shape[1] + steps.action.shape[1], *config.hidden, 1)
+    first, key = jax.random.split(jax.random.PRNGKey(seed))
+    network = [
+        {
+            "weight": jax.random.normal(k, (rewards.shape[1], low, high)) * (2 / low) ** 0.5,
+            "bias": jnp.zeros((rewards.shape[1], 1, high)),
+        }
+        for k, low, high in zip(jax.random.split(first, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True)
+    ]
+    reward = jnp.asarray(((rewards - mean) / spread).T, jnp.float32)
+    # A batch then says which states it has, by which rewards and coordinates are found.
+    numbered = steps._replace(state=jnp.arange(len(rewards)))
+    network = _fit(network, numbered, steps.state, reward, key, _smooth_q, config, updates)
+    found = [_smooth_q(steps.state, network, jnp.asarray(rows), draw[rows]) for draw in steps.policy_action]
+    return np.asarray(np.mean(found, axis=0).T * spread + mean) / (1 - config.discount)
+
+
+def _smooth_q(coordinates: Any, network: Any, state: Any, action: Any) -> Any:
+    x = jnp.concatenate([coordinates[state], action], axis=-1)[None]
+    for layer in network[:-1]:
+        x = jax.nn.relu(x @ layer["weight"] + layer["bias"])
+    return (x @ network[-1]["weight"] + network[-1]["bias"])[..., 0]
+
+
+def _table_networks(key: Any, count: int, states: int, actions: int, hidden: int) -> Any:
+    return {
+        "state": jax.random.normal(key, (count, states, hidden)) / STRIDE,
         "action": jnp.zeros((count, actions, hidden)),
         "bias": jnp.zeros((count, hidden)),
         "out": jnp.zeros((count, hidden)),
         "base": jnp.zeros(count),
     }
+
+
+@partial(jax.jit, static_argnames=("q", "config", "updates"))
+def _fit(
+    network: Any, steps: Steps, coordinates: Any, reward: Any, key: Any, q: Any, config: Config, updates: int
+) -> Any:
+    """The averaged networks of all rewards, ``[rewards, states]``; ``q`` says what they give for states and actions."""
+    gamma = config.discount
     optimiser = optax.adam(optax.cosine_decay_schedule(config.learning_rate, updates))
 
     def step(carry: Any, key: Any) -> tuple[Any, None]:
         network, target, average, state, index = carry
         batch = steps.draw(key, config)
-        goal = (1 - gamma) * reward[:, batch.state] + gamma * _q(target, batch.later_state, batch.later_action)
+        later = q(coordinates, target, batch.later_state, batch.later_action)
+        goal = (1 - gamma) * reward[:, batch.state] + gamma * later
 
         def loss(network: Any) -> Any:
-            return jnp.mean(jnp.square(_q(network, batch.state, batch.action) - goal), axis=1).sum()
+            return jnp.mean(jnp.square(q(coordinates, network, batch.state, batch.action) - goal), axis=1).sum()
 
         change, state = optimiser.update(jax.grad(loss)(network), state)
         network = optax.apply_updates(network, change)
@@ -80,7 +125,7 @@ def _fit_networks(steps: Steps, reward: Any, key: Any, actions: int, config: Con
         return (network, target, average, state, index + 1), None
 
     start = (network, network, network, optimiser.init(network), jnp.float32(0))
-    (_, _, average, _, _), _ = jax.lax.scan(step, start, jax.random.split(draws, updates))
+    (_, _, average, _, _), _ = jax.lax.scan(step, start, jax.random.split(key, updates))
     return average
 
 

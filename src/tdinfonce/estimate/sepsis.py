@@ -17,7 +17,7 @@ from tdinfonce.system import venv
 __all__ = ["PACKAGE", "POLICIES", "Model", "exact_value", "read_model", "record", "small_model"]
 
 PACKAGE = "icu-sepsis==2.0.1"
-POLICIES = ("uniform", "optimal", "mixture")
+POLICIES = ("optimal", "mixture", "worst")
 REWARDS = 20
 
 
@@ -93,13 +93,25 @@ def _complete(
     rewards[:absorbing, 2:10] = rng.random((absorbing, 8)) < 0.3
     varied = centres[:absorbing][:, centres[:absorbing].std(axis=0) > 0][:, : REWARDS - 10]
     rewards[:absorbing, 10:] = varied > np.median(varied, axis=0)
-    value = np.zeros(states)
-    for _ in range(1_000):
-        better = np.where(allowed, rewards[:, :1] + discount * transition @ value, -np.inf)
-        value = better.max(axis=1)
-    optimal = 0.8 * np.eye(actions)[better.argmax(axis=1)] + 0.2 * uniform
-    policies = dict(zip(POLICIES, (uniform, optimal, 0.5 * (behaviour + uniform)), strict=True))
+    best, worst = (_greedy(sign * rewards[:, :1], transition, allowed, discount) for sign in (1, -1))
+    optimal, worst = (0.8 * policy + 0.2 * uniform for policy in (best, worst))
+    policies = dict(zip(POLICIES, (optimal, 0.5 * (behaviour + optimal), worst), strict=True))
     return Model(transition, behaviour, first, policies, rewards, absorbing)
+
+
+def _greedy(reward: np.ndarray, transition: np.ndarray, allowed: np.ndarray, discount: float) -> np.ndarray:
+    """``[states, actions]``, the best allowed actions, by policy iteration."""
+    states = np.arange(len(transition))
+    action = allowed.argmax(axis=1)
+    for _ in range(50):
+        value = np.linalg.solve(np.eye(len(states)) - discount * transition[states, action], reward[:, 0])
+        ahead = np.where(allowed, transition @ value, -np.inf)
+        # An action that is only as good as the present one does not replace it, or this might never end.
+        better = ahead.max(axis=1) > ahead[states, action] + 1e-10
+        if not better.any():
+            break
+        action = np.where(better, ahead.argmax(axis=1), action)
+    return np.asarray(np.eye(transition.shape[1])[action])
 
 
 def exact_value(model: Model, policy: np.ndarray, discount: float) -> np.ndarray:

@@ -116,6 +116,9 @@ def tables(results: Results) -> list[str]:
     ):
         rows = [[METHODS[m], *(f"{measure(m, size):.2f}" for size in found.sizes)] for m in METHODS]
         parts.append(markdown_table([words, *(f"{size:,}" for size in found.sizes)], rows))
+    if any("seconds_each" in row for row in found.rows):
+        last = [f"{_seconds(found, 'fqe', size, 'seconds_each'):.2f}" for size in found.sizes]
+        parts[-1] += f"\n| FQE, if rewards are fitted one after the other | {' | '.join(last)} |"
     return parts
 
 
@@ -127,5 +130,5 @@ def _line(found: Evaluated, method: str, policy: str) -> Sequence[str]:
     return [METHODS[method], *cells]
 
 
-def _seconds(found: Evaluated, method: str, size: int) -> float:
-    return float(np.median([row["seconds"] for row in select(found.rows, method=method, size=size)]))
+def _seconds(found: Evaluated, method: str, size: int, name: str = "seconds") -> float:
+    return float(np.median([row[name] for row in select(found.rows, method=method, size=size)]))

@@ -2,6 +2,8 @@
 
 import ast
 import dataclasses
+import importlib.util
+import sys
 from pathlib import Path
 
 import tdinfonce
@@ -73,3 +75,15 @@ def test_every_key_of_the_tuning_is_a_setting() -> None:
             assert set(changes) <= known, (env, preset, agent)
             assert env in envs.names(), env
             assert preset in ("fast", "paper", "release", "estimate"), preset
+
+
+def test_every_fault_of_the_list_is_still_a_fault_of_the_sources() -> None:
+    """The list of `tools/mutants.py` follows the sources: each text is there exactly once."""
+    spec = importlib.util.spec_from_file_location("mutants", Path(__file__).parents[1] / "tools" / "mutants.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    sys.modules["mutants"] = tool
+    spec.loader.exec_module(tool)
+    texts = {mutant.file: (PACKAGE / mutant.file).read_text() for mutant in tool.mutants()}
+    assert [m.name for m in tool.mutants() if m.applied(texts[m.file]) is None] == []

@@ -16,10 +16,9 @@ class Make:
     """Record a data set, in a maze or of OGBench's, as a Minari data set. Stopped, it continues when called again."""
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
-    """pointmaze-*, antmaze-* or ogbench:* (see `tdinfonce data list`); with --policy RUN any environment."""
+    """See `tdinfonce data list`; with --policy RUN any environment."""
     kind: str | None = None
-    """reach: an episode ends on arrival. navigate: it goes on to another goal. stay: it stays there. stitch (of
-    pointmaze): ways of a few cells. Default: reach of antmaze, else navigate. OGBench's names say it themselves."""
+    """On arrival: reach, navigate (to another goal) or stay; stitch: a few cells far. OGBench's names say it."""
     transitions: int = 1_000_000
     """At least so many steps, in whole episodes."""
     seed: int = 0
@@ -64,8 +63,7 @@ class Inspect:
         """Read, check, print, draw."""
         from tdinfonce.recording.inspect import inspect
 
-        text, picture = inspect(**vars(self))
-        print(f"{text}\ncoverage: {picture}")
+        print(*inspect(**vars(self)), sep="\ncoverage: ")
         return 0
 
 
@@ -81,10 +79,9 @@ class List:
         folder, found = list_datasets()
         print(f"here ({folder})")
         for name, said in found.items():
-            size = f"{said['total_episodes']:>7,} episodes {said['total_steps']:>11,} steps" if said else "malformed"
-            print(f"  {name:<40} {size}")
-        how = "our pointmaze with --kind navigate or --kind stitch, ants with --policy FILE"
-        print(f"\ncan be made (tdinfonce data make NAME; {how})", *known_sets(), sep="\n  ")
+            size = said and f"{said['total_episodes']:>7,} episodes {said['total_steps']:>11,} steps"
+            print(f"  {name:<40} {size or 'malformed'}")
+        print("\ncan be made (tdinfonce data make NAME; ants with --policy FILE)", *known_sets(), sep="\n  ")
         return 0
 
 

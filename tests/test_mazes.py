@@ -200,3 +200,24 @@ def test_the_policy_reaches_the_goal_of_umaze() -> None:
                 reached += 1
                 break
     assert reached >= 17
+
+
+@pytest.mark.skipif(not Path(POLICY).is_file(), reason="no ant policy: set TDINFONCE_ANT_POLICY to the file of weights")
+def test_ants_do_not_stay_at_their_goals_as_in_d4rl(tmp_path: Path) -> None:
+    """D4RL's public counts leave 0.9 % of all steps at the goal; ants that stay there spend two fifths."""
+    from tdinfonce.analysis.datasets import flipped_share, goal_share
+    from tdinfonce.data import open_dataset
+    from tdinfonce.recording.generate import make_data
+
+    share = {}
+    for kind in ("reach", "navigate", "stay"):
+        out = tmp_path / f"{kind}-v0"
+        make_data("antmaze-medium-diverse", out, kind=kind, transitions=8_000, policy=Path(POLICY))
+        found = open_dataset(out)
+        share[kind] = goal_share(found, 0.5)
+        if kind == "reach":
+            assert 80 < np.median(found.length) < 250
+            assert flipped_share(found) < 0.2
+    assert share["reach"] <= 0.05
+    assert share["navigate"] <= 0.05
+    assert share["stay"] > 0.2

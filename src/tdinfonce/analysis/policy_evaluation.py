@@ -118,7 +118,7 @@ def tables(results: Results) -> list[str]:
         parts.append(markdown_table([words, *(f"{size:,}" for size in found.sizes)], rows))
     if any("seconds_each" in row for row in found.rows):
         last = [f"{_seconds(found, 'fqe', size, 'seconds_each'):.2f}" for size in found.sizes]
-        parts[-1] += f"\n| FQE, if rewards are fitted one after the other | {' | '.join(last)} |"
+        parts[-1] = parts[-1].rstrip("\n") + f"\n| FQE, if rewards are fitted one after the other | {' | '.join(last)} |\n"
     return parts
 
 

@@ -117,8 +117,9 @@ def tables(results: Results) -> list[str]:
         rows = [[METHODS[m], *(f"{measure(m, size):.2f}" for size in found.sizes)] for m in METHODS]
         parts.append(markdown_table([words, *(f"{size:,}" for size in found.sizes)], rows))
     if any("seconds_each" in row for row in found.rows):
-        last = [f"{_seconds(found, 'fqe', size, 'seconds_each'):.2f}" for size in found.sizes]
-        parts[-1] = parts[-1].rstrip("\n") + f"\n| FQE, if rewards are fitted one after the other | {' | '.join(last)} |\n"
+        cells = [f"{_seconds(found, 'fqe', size, 'seconds_each'):.2f}" for size in found.sizes]
+        last = " | ".join(["FQE, if rewards are fitted one after the other", *cells])
+        parts[-1] = parts[-1].rstrip("\n") + f"\n| {last} |\n"
     return parts
 
 

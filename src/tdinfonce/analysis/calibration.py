@@ -19,6 +19,8 @@ FILE = "calibration"
 PAIRS = ("predicted", "observed", "standard_error", "start", "distance")
 """What there is of each pair of a start and a place."""
 COLOURS = {"near": "#c0392b", "far": "#2471a3"}
+FEW = 10
+"""Pairs below which a bin tells nothing."""
 
 
 class Bin(NamedTuple):
@@ -106,15 +108,20 @@ class Calibration:
         for name, part in (("near", self.near), ("far", self.far)):
             if not len(part.predicted):
                 continue
-            bins = part.reliability()
-            x, y = [b.predicted for b in bins], [b.observed for b in bins]
-            error = [b.standard_error or 0.0 for b in bins]
-            style: Any = {"color": COLOURS[name], "label": f"{name}, ECE {part.error:.3f}"}
+            bins, colour = part.reliability(), COLOURS[name]
+            firm = [b for b in bins if b.pairs >= FEW]
+            x, y = [b.predicted for b in firm], [b.observed for b in firm]
+            error = [b.standard_error or 0.0 for b in firm]
+            style: Any = {"color": colour, "label": f"{name}, ECE {part.error:.3f}"}
             reliability.errorbar(x, y, yerr=error, marker="o", markersize=4, linewidth=1.4, capsize=2, **style)
+            loose = [b for b in bins if b.pairs < FEW]
+            x, y = [b.predicted for b in loose], [b.observed for b in loose]
+            reliability.plot(x, y, "o", color=colour, markersize=4, markerfacecolor="none", alpha=0.5)
             spread.hist(part.predicted, edges, histtype="step", color=COLOURS[name], linewidth=1.6, label=name)
         limits: Any = {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02)}
         reliability.set(xlabel="predicted probability", ylabel="rolled-out probability", aspect="equal", **limits)
-        reliability.legend(frameon=False, loc="upper left")
+        note = f"bars: ± 1 standard error over starts\nhollow: fewer than {FEW} pairs, without a bar"
+        reliability.legend(frameon=False, loc="lower right", title=note, title_fontsize=8, fontsize=9)
         spread.set(xlabel="predicted probability", ylabel="pairs of start and place", yscale="log", xlim=(-0.02, 1.02))
         spread.legend(frameon=False)
         figure.suptitle(self._title())
@@ -161,7 +168,10 @@ class Calibration:
 
     def _title(self) -> str:
         who = f"{label(self.about['agent'])} on {self.about['env']}: " if {"agent", "env"} <= set(self.about) else ""
-        return f"{who}within {self.radius:g} of a place, discount {self.discount:g}"
+        how = [f"preset {self.about['preset']}"] if "preset" in self.about else []
+        how += [f"seed {self.about['trained_with_seed']}"] if "trained_with_seed" in self.about else []
+        trained = f"{', '.join(how)}; " if how else ""
+        return f"{who}{trained}within {self.radius:g} of a place, discount {self.discount:g}"
 
     def __repr__(self) -> str:
         """The error, in one line."""

@@ -68,7 +68,7 @@ def report(folder: Path) -> None:
 EXPERIMENT = Experiment(
     shows="where real rats go, foreseen from pieces of tracks by TD, Monte Carlo and RatInABox's successor features",
     paper="not in the paper; its conclusion names time series",
-    duration={"smoke": "30 s", "default": "6 min", "paper": "1 h"},
+    duration={"smoke": "30 s", "default": "5 min", "paper": "1 h"},
     budgets=BUDGETS,
     run=compare,
     work=fits,

@@ -192,7 +192,16 @@ def recorder(kind: type) -> tuple[type, set[str]]:
 
 @every_agent
 def test_every_setting_is_read(name: str) -> None:
+    """By one kind of policy or another, if there are several."""
     base = small(name)
+    several = [{"actor": word} for word in ("clipped", "weighted")] if hasattr(base, "actor") else []
+    read = set().union(*(settings_read(name, dataclasses.replace(base, **kind)) for kind in ({}, *several)))
+    values = {field.name for field in dataclasses.fields(base)}
+    assert read == values, f"{name}: read by nothing: {values - read}"
+
+
+def settings_read(name: str, base: Any) -> set[str]:
+    """What making an agent, its batch, its update and its acting look up in its config."""
     values = dataclasses.asdict(base)
     kind, read = recorder(type(base))
     batch = batch_for(base)
@@ -211,7 +220,7 @@ def test_every_setting_is_read(name: str) -> None:
     assert config.sampling == base.sampling
     sampled = read.copy()
     jax.eval_shape(life, jax.random.PRNGKey(0))
-    assert read | sampled == set(values), f"{name}: read by nothing: {set(values) - read - sampled}"
+    return {*read, *sampled}
 
 
 def used_fields(agent: Any, batch: Batch) -> set[str]:
@@ -341,7 +350,7 @@ def test_a_number_out_of_its_range_is_refused_in_one_line(name: str) -> None:
         ("gcbc", {"scale_inputs": 1}, "scale_inputs must be true or false; got 1"),
         ("gcbc", {"torso": "con"}, "Did you mean 'conv'"),
         ("td-infonce", {"critic_future_share": 0.7}, "critic_future_share and commanded_share are shares of one batch"),
-        ("qrl", {"commanded_share": 0.8}, "actor_future_share and commanded_share are shares of one batch"),
+        ("qrl", {"commanded_share": 0.8}, "actor_uniform_share and commanded_share are shares of one batch"),
         ("gc-iql", {"next_share": 0.6}, "future_share and next_share are shares of one batch: together at most 1"),
         ("hiql", {"future_share": 0.9}, "future_share and present_share are shares of one batch: together at most 1"),
         ("hiql", {"subgoal_steps": 0}, "subgoal_steps must be at least 1; got 0"),

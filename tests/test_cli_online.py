@@ -58,7 +58,7 @@ def test_list_names_agents_environments_and_settings(capsys: pytest.CaptureFixtu
     assert all(word in out for word in ("monte_carlo_weight", "updates_per_env_step", "paper 0.99"))
     assert "[fast 300000, paper 1000000, estimate 50000]" in out
     assert main(["list", "--settings", "td-infonce", "--env", "fetch-reach"]) == 0
-    assert "[fast 3000, paper 500000, estimate 6000]" in capsys.readouterr().out
+    assert "[fast 3000, paper 500000, estimate 60000]" in capsys.readouterr().out
 
 
 def test_check_env_on_a_built_in_world(capsys: pytest.CaptureFixture[str]) -> None:

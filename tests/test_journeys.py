@@ -79,7 +79,7 @@ def test_a_run_cuts_and_trims_by_its_settings(tmp_path: Path) -> None:
     from tdinfonce.recording.generate import make_data
 
     source = make_data("pointmaze-umaze", tmp_path / "set-v0", kind="navigate", transitions=3_000).source
-    options: Any = {"agent": "gcbc", "hidden": 8, "updates": 10, "batch_size": 16, "threads": 1}
+    options: Any = {"agent": "gcbc", "hidden": 8, "updates": 10, "batch_size": 16}
     sizes = {}
     for name, more in {"whole": {}, "cut": {"cut_at_goals": True}, "trimmed": {"trim_after_arrival": 3}}.items():
         plan = td.plan(data=source, **options, **more)

@@ -54,7 +54,7 @@ def reads(*sources: str | GoalMix) -> tuple[str, ...]:
 def check_shares(config: Any, *names: str) -> None:
     """Raise UserError if settings that are shares of one batch are more than the whole."""
     if sum(getattr(config, name) for name in names) > 1:
-        raise UserError(f"{' and '.join(names)} are shares of one batch: together at most 1")
+        raise UserError(f"{', '.join(names[:-1])} and {names[-1]} are shares of one batch: together at most 1")
 
 
 def reached(spec: EnvSpec, achieved: Array, goal: Array) -> Array:

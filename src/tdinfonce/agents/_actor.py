@@ -105,7 +105,7 @@ def improve(
     error = 0.5 * jnp.sum(jnp.square(mean - batch.action), axis=-1)
     metrics = {"actor/loss": -jnp.mean(worth), "actor/action_error": jnp.mean(error)}
     if config.actor == WEIGHTED:
-        better = jax.lax.stop_gradient(value(batch.action) - worth)
+        better = value(batch.action) - worth
         return jnp.mean(losses.advantage_weighted(-error, better, sharpness=config.sharpness)), metrics
     unit = jax.lax.stop_gradient(jnp.mean(jnp.abs(worth))) + 1e-6
     return config.cloning_weight * jnp.mean(error) - jnp.mean(worth) / unit, metrics

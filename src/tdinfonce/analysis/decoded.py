@@ -33,7 +33,7 @@ def plot_decoded(results: Results, folder: Path, title: str, config: Mapping[str
                 axis.scatter(x, seed, s=8, color="#222222", zorder=3)
             if len(beside):
                 look = {"marker": "D", "s": 26, "facecolor": "white", "edgecolor": "#222222", "zorder": 4}
-                mark = "the same and the raw state, mean" if method == "td" else None
+                mark = "together with the raw state (mean over seeds)" if method == "td" else None
                 axis.scatter(x, beside.mean(axis=0), label=mark, **look)
         axis.set(title=TITLES[rat], xticks=range(len(times)), xticklabels=[f"{t:g} s ahead" for t in times])
         axis.axhline(0, color="#999999", linewidth=1)
